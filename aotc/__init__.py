@@ -1,0 +1,24 @@
+"""aotc: an ahead-of-time compiler from PyTorch to engines that were checked against eager."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from aotc.pipeline import build, check
+    from aotc.runtime import load
+
+__all__ = ["__version__", "build", "check", "load"]
+
+_HOME = {"build": "aotc.pipeline", "check": "aotc.pipeline", "load": "aotc.runtime"}
+
+
+def __getattr__(name: str) -> Any:
+    """Import the compiler or the runtime at first use, so that ``import aotc`` stays light."""
+    if name not in _HOME:
+        raise AttributeError(f"module 'aotc' has no attribute '{name}'")
+    import importlib
+
+    return getattr(importlib.import_module(_HOME[name]), name)

@@ -1,0 +1,86 @@
+"""Symbolic dims as text: ``batch``, ``seq + 1``, ``Min(128, seq)``.
+
+The exporter labels axes with sympy expressions; the runtime evaluates their text without sympy. Python's own
+parser reads the text and only integer arithmetic is evaluated, so a hostile bundle cannot run code with it.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable, Mapping
+
+from aotc.errors import InputError
+
+Size = int | str
+
+_BINARY: dict[type[ast.operator], Callable[[int, int], int]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+}
+_CALLS: dict[str, Callable[..., int]] = {
+    "Min": min,
+    "Max": max,
+    "Mod": operator.mod,
+    "FloorDiv": operator.floordiv,
+    "floor": lambda value: value,
+}
+
+
+def symbols(expression: Size) -> frozenset[str]:
+    """Return the names of the symbols in ``expression``."""
+    if isinstance(expression, int):
+        return frozenset()
+    calls = set(_CALLS)
+    tree = ast.parse(expression, mode="eval")
+    return frozenset(n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and n.id not in calls)
+
+
+def is_symbol(expression: Size) -> bool:
+    """Return whether ``expression`` is one symbol alone, such as ``batch``."""
+    return isinstance(expression, str) and expression.isidentifier()
+
+
+def evaluate(expression: Size, sizes: Mapping[str, int]) -> int:
+    """Return the value of ``expression`` for the given sizes of its symbols.
+
+    Raises:
+        InputError: A symbol has no size, or the expression uses anything but integer arithmetic.
+    """
+    if isinstance(expression, int):
+        return expression
+    try:
+        return _evaluate(ast.parse(expression, mode="eval").body, sizes)
+    except (SyntaxError, ZeroDivisionError, RecursionError, OverflowError) as error:
+        raise InputError(f"the dim '{expression}' cannot be evaluated: {error}") from error
+
+
+def _evaluate(node: ast.expr, sizes: Mapping[str, int]) -> int:
+    match node:
+        case ast.Constant(value=int() as value) if not isinstance(value, bool):
+            return value
+        case ast.Name(id=name):
+            if name not in sizes:
+                raise InputError(f"the dim '{name}' has no size")
+            return sizes[name]
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return -_evaluate(operand, sizes)
+        case ast.BinOp(left=left, op=ast.Pow(), right=ast.Constant(value=int() as power)) if 0 <= power <= 8:
+            return int(_evaluate(left, sizes) ** power)
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
+            return _BINARY[type(op)](_evaluate(left, sizes), _evaluate(right, sizes))
+        case ast.BinOp(left=left, op=ast.Div(), right=right):
+            return _exact_division(_evaluate(left, sizes), _evaluate(right, sizes))
+        case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if name in _CALLS:
+            return _CALLS[name](*(_evaluate(arg, sizes) for arg in args))
+        case _:
+            raise InputError(f"the dim expression '{ast.unparse(node)}' is not integer arithmetic")
+
+
+def _exact_division(left: int, right: int) -> int:
+    if left % right:
+        raise InputError(f"{left} is not divisible by {right}")
+    return left // right

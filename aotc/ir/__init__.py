@@ -1,0 +1,1 @@
+"""Helpers over onnx-ir: text form, verifier, scopes and walking."""

@@ -1,0 +1,58 @@
+"""Where a node comes from, in the PyTorch module's words.
+
+The exporter writes module scopes, class names and the stack trace of the torch op into each node's metadata.
+Passes keep them with ``inherit``; messages read them with ``describe``.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable
+
+import onnx_ir as ir
+
+SCOPES = "pkg.torch.onnx.name_scopes"
+CLASSES = "pkg.torch.onnx.class_hierarchy"
+STACK = "pkg.torch.onnx.stack_trace"
+FX_NODE = "pkg.torch.onnx.fx_node"
+ORIGIN_KEYS = (SCOPES, CLASSES, STACK, FX_NODE, "namespace")
+
+_FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+)')
+
+
+def module_path(node: ir.Node) -> str:
+    """Return the dotted path of the module whose forward made ``node``; empty if unknown or the root."""
+    text = node.metadata_props.get(SCOPES)
+    if not text:
+        return ""
+    scopes = ast.literal_eval(text)
+    # The last scope is the op itself, the first is the root module.
+    return str(scopes[-2]) if len(scopes) >= 2 else ""
+
+
+def source_line(node: ir.Node) -> str:
+    """Return ``file.py:line`` of the innermost frame of the model's own code; empty if unknown."""
+    frames = list(_FRAME.finditer(node.metadata_props.get(STACK, "")))
+    if not frames:
+        return ""
+    frame = frames[-1]
+    return f"{frame['file'].rsplit('/', 1)[-1]}:{frame['line']}"
+
+
+def describe(node: ir.Node) -> str:
+    """Return the place of ``node`` for messages: ``encoder.layer.0 (modeling.py:88), Conv 'node_Conv_3'``."""
+    path, line = module_path(node), source_line(node)
+    place = f"{path} ({line})" if path and line else path or line
+    op = f"{node.op_type} '{node.name}'"
+    return f"{place}, {op}" if place else op
+
+
+def inherit(node: ir.Node, sources: Iterable[ir.Node]) -> None:
+    """Give ``node`` the origin metadata of the first of ``sources`` that has any."""
+    for source in sources:
+        if SCOPES in source.metadata_props:
+            for key in ORIGIN_KEYS:
+                if key in source.metadata_props:
+                    node.metadata_props[key] = source.metadata_props[key]
+            return

@@ -1,0 +1,37 @@
+"""The one door to packages that the base install does not bring."""
+
+from __future__ import annotations
+
+import importlib
+from types import ModuleType
+from typing import Any
+
+from aotc.errors import MissingError
+
+_EXTRA_OF = {
+    "onnx": "build",
+    "onnx_ir": "build",
+    "onnxruntime": "cpu",
+    "onnxscript": "build",
+    "torch": "build",
+}
+
+
+def require(name: str) -> Any:
+    """Import ``name`` and return the module.
+
+    Returns ``Any`` because callers use the package's own API without stubs.
+
+    Raises:
+        MissingError: The package is not installed; the message names the extra that brings it.
+    """
+    try:
+        module: ModuleType = importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name != name:
+            raise
+        extra = _EXTRA_OF.get(name, "build")
+        raise MissingError(
+            f"the package '{name}' is not installed", hint=f'pip install "aotc[{extra}]"'
+        ) from error
+    return module

@@ -1,0 +1,87 @@
+"""Runs a pipeline: each pass in order, validated and observed."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Protocol
+
+import onnx_ir as ir
+
+from aotc.ir.text import to_text
+from aotc.ir.verify import verify
+from aotc.rewrite.contract import Context, Pass, Refusal
+
+Check = Callable[[ir.Model, Pass], None]
+"""Compares the whole model with what it must compute; raises VerdictError naming the pass."""
+
+
+@dataclasses.dataclass(frozen=True)
+class PassRecord:
+    """What one pass did in one build; kept in the bundle, without the seconds."""
+
+    name: str
+    changes: tuple[str, ...]
+    refusals: tuple[Refusal, ...]
+    seconds: float
+
+
+class Observer(Protocol):
+    """Watches passes without taking part: dumping, timing, tracing."""
+
+    def after_pass(self, index: int, model: ir.Model, record: PassRecord) -> None:
+        """Be told of a finished pass; the model is the pass's result and must not be changed."""
+
+
+@dataclasses.dataclass(frozen=True)
+class DumpObserver:
+    """Writes the text of the graph after each pass that changed it: ``007_fold-batch-norm.onnxtxt``."""
+
+    directory: Path
+
+    def after_pass(self, index: int, model: ir.Model, record: PassRecord) -> None:
+        """Write the dump; the folder is made at the first one."""
+        if record.changes:
+            self.directory.mkdir(parents=True, exist_ok=True)
+            path = self.directory / f"{index:03d}_{record.name.partition('{')[0]}.onnxtxt"
+            path.write_text(to_text(model), encoding="utf-8")
+
+
+def run_passes(
+    model: ir.Model,
+    passes: Sequence[Pass],
+    context: Context,
+    *,
+    check: Check | None = None,
+    observers: Sequence[Observer] = (),
+) -> list[PassRecord]:
+    """Run ``passes`` in order on ``model``, in place.
+
+    Args:
+        model: The graph; verified before the first pass and after each pass that changed it.
+        passes: The pipeline.
+        context: The oracle and whatever else passes may use.
+        check: Compares the whole model after each pass that changed it (``--validate each``).
+        observers: Told of each finished pass.
+
+    Raises:
+        InternalError: A pass left an invalid graph.
+        VerdictError: ``check`` found that a pass changed what the model computes.
+    """
+    verify(model, after="import")
+    records = []
+    for index, current in enumerate(passes):
+        start = time.perf_counter()
+        result = current.run(model, context)
+        seconds = time.perf_counter() - start
+        if result.modified:
+            verify(model, after=str(current))
+            if check is not None:
+                check(model, current)
+        record = PassRecord(str(current), result.changes, result.refusals, seconds)
+        for observer in observers:
+            observer.after_pass(index, model, record)
+        records.append(record)
+    return records

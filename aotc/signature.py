@@ -1,0 +1,235 @@
+"""The signature: names, dtypes, symbolic dims, value ranges and structure of inputs and outputs.
+
+Compiler and runtime share it: the exporter writes it, the gate draws inputs from it, the runtime checks every
+call against it. It needs neither torch nor onnx.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, model_validator
+
+from aotc import dims, tree
+from aotc.dims import Size
+from aotc.errors import InputError, UsageError
+from aotc.tree import Tree
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class IndexRange(_Frozen):
+    """Inclusive range of the values of an integer input that is used as an index.
+
+    ``low`` and ``high`` may be dim expressions (``seq - 1``) where the indexed axis is dynamic. ``origin``
+    says which operator and parameter the range comes from.
+    """
+
+    low: Size
+    high: Size
+    origin: str
+
+
+class TensorSpec(_Frozen):
+    """One flat input or output. ``shape`` holds ints and dim expressions; ``dtype`` is numpy's name."""
+
+    name: str
+    dtype: str
+    shape: tuple[Size, ...]
+    range: IndexRange | None = None
+    """Only for inputs."""
+
+
+class Profile(_Frozen):
+    """Allowed sizes of one dim: ``min <= opt <= max``."""
+
+    min: int
+    opt: int
+    max: int
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Profile:
+        if not 0 <= self.min <= self.opt <= self.max:
+            raise ValueError(f"a profile needs 0 <= min <= opt <= max, not {(self.min, self.opt, self.max)}")
+        return self
+
+
+class Bounds(_Frozen):
+    """Sizes of a dim without a profile that the model itself allows; ``max`` None means no limit is known."""
+
+    min: int = 0
+    max: int | None = None
+
+
+class Argument(_Frozen):
+    """One parameter of forward, in order."""
+
+    name: str
+    kind: Literal["positional", "variadic", "keyword"]
+    tree: Tree
+
+
+class Signature(_Frozen):
+    """Names, dtypes, dims, ranges and structure of a compiled forward."""
+
+    arguments: tuple[Argument, ...]
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    result: Tree
+    profiles: tuple[dict[str, Profile], ...] = ()
+    bounds: dict[str, Bounds] = {}
+
+    @property
+    def dims(self) -> tuple[str, ...]:
+        """Symbols of the inputs' shapes, sorted."""
+        return tuple(sorted({s for spec in self.inputs for size in spec.shape for s in dims.symbols(size)}))
+
+    def flatten_call(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """Return the tensors of a call ``forward(*args, **kwargs)`` by input name.
+
+        Raises:
+            InputError: Missing or unknown arguments, or another structure than at build time.
+        """
+        values = self._bind_arguments(args, kwargs)
+        flat: dict[str, Any] = {}
+        for argument in self.arguments:
+            if argument.name in values:
+                flat.update(tree.flatten(argument.tree, values[argument.name], argument.name))
+            elif any(tree.leaves(argument.tree)):
+                raise InputError(f"the argument '{argument.name}' is missing")
+        return flat
+
+    def _bind_arguments(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        positional = [a for a in self.arguments if a.kind == "positional"]
+        variadic = [a.name for a in self.arguments if a.kind == "variadic"]
+        extra = args[len(positional) :]
+        if extra and not variadic:
+            raise InputError(f"forward takes {len(positional)} positional arguments, not {len(args)}")
+        values = {a.name: value for a, value in zip(positional, args, strict=False)}
+        if variadic:
+            values[variadic[0]] = extra
+        known = {a.name for a in self.arguments}
+        for name, value in kwargs.items():
+            if name not in known or name in values:
+                raise InputError(
+                    f"unexpected argument '{name}'", hint=f"forward takes {', '.join(sorted(known))}"
+                )
+            values[name] = value
+        return values
+
+    def unflatten_result(self, outputs: Mapping[str, Any]) -> Any:
+        """Rebuild forward's result from the outputs by name."""
+        return tree.unflatten(self.result, outputs)
+
+    def check(self, feeds: Mapping[str, np.ndarray[Any, Any]]) -> dict[str, int]:
+        """Check flat inputs and return the size of every dim.
+
+        Raises:
+            InputError: A name, dtype, rank, size or index value that this signature does not allow.
+        """
+        expected = {spec.name for spec in self.inputs}
+        if missing := sorted(expected - set(feeds)):
+            raise InputError(f"the input '{missing[0]}' is missing")
+        if unknown := sorted(set(feeds) - expected):
+            raise InputError(
+                f"there is no input '{unknown[0]}'", hint=f"inputs: {', '.join(sorted(expected))}"
+            )
+        for spec in self.inputs:
+            _check_type(spec, feeds[spec.name])
+        sizes = self._solve({spec.name: feeds[spec.name].shape for spec in self.inputs})
+        self._check_profiles(sizes)
+        for spec in self.inputs:
+            if spec.range is not None:
+                _check_range(spec, spec.range, feeds[spec.name], sizes)
+        return sizes
+
+    def _solve(self, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, int]:
+        """Bind symbols from the axes that are one symbol alone, then compare every axis."""
+        sizes: dict[str, int] = {}
+        axes = [(s, axis, size) for s in self.inputs for axis, size in enumerate(s.shape)]
+        for spec, axis, size in axes:
+            if isinstance(size, str) and dims.is_symbol(size):
+                sizes.setdefault(size, shapes[spec.name][axis])
+        for spec, axis, size in axes:
+            got, want = shapes[spec.name][axis], dims.evaluate(size, sizes)
+            if got != want:
+                label = f"'{size}' = {want}" if isinstance(size, str) else str(want)
+                raise InputError(f"axis {axis} of input '{spec.name}' must be {label}, not {got}")
+        return sizes
+
+    def _check_profiles(self, sizes: Mapping[str, int]) -> None:
+        for name, bounds in self.bounds.items():
+            size = sizes[name]
+            if size < bounds.min or (bounds.max is not None and size > bounds.max):
+                high = "any size" if bounds.max is None else bounds.max
+                raise InputError(f"the dim '{name}' must be {bounds.min} to {high}, not {size}")
+        if not self.profiles:
+            return
+        misses = [self._first_miss(profile, sizes) for profile in self.profiles]
+        if all(misses):
+            raise InputError(
+                f"no profile allows these sizes: {misses[0]}",
+                hint="build with a wider profile, or split the input",
+            )
+
+    @staticmethod
+    def _first_miss(profile: Mapping[str, Profile], sizes: Mapping[str, int]) -> str | None:
+        for name, allowed in profile.items():
+            if not allowed.min <= sizes[name] <= allowed.max:
+                return f"'{name}' must be {allowed.min} to {allowed.max}, not {sizes[name]}"
+        return None
+
+
+def _check_type(spec: TensorSpec, value: np.ndarray[Any, Any]) -> None:
+    if value.dtype.name != spec.dtype:
+        raise InputError(
+            f"the input '{spec.name}' must be {spec.dtype}, not {value.dtype.name}",
+            hint=f"pass {spec.name}.astype('{spec.dtype}') if that keeps its values",
+        )
+    if value.ndim != len(spec.shape):
+        raise InputError(f"the input '{spec.name}' must have {len(spec.shape)} axes, not {value.ndim}")
+
+
+def _check_range(
+    spec: TensorSpec, allowed: IndexRange, value: np.ndarray[Any, Any], sizes: Mapping[str, int]
+) -> None:
+    if value.size == 0:
+        return
+    low, high = dims.evaluate(allowed.low, sizes), dims.evaluate(allowed.high, sizes)
+    for got in (int(value.min()), int(value.max())):
+        if not low <= got <= high:
+            raise InputError(
+                f"the input '{spec.name}' must hold values from {low} to {high}, not {got}",
+                where=allowed.origin,
+            )
+
+
+def parse_profiles(profiles: Any, known: tuple[str, ...]) -> tuple[dict[str, Profile], ...]:
+    """Read ``profiles`` of a source: a list of {dim: (min, opt, max)}.
+
+    Raises:
+        UsageError: A dim that no input has, or sizes out of order.
+    """
+    return tuple(dict(_parse_profile(profile, known)) for profile in profiles)
+
+
+def _parse_profile(profile: Mapping[str, Any], known: tuple[str, ...]) -> Iterator[tuple[str, Profile]]:
+    for name, sizes in profile.items():
+        if name not in known:
+            raise UsageError(
+                f"the profile names the dim '{name}', which no input has",
+                slug="profile",
+                hint=f"dynamic dims of the inputs: {', '.join(known) or 'none'}",
+            )
+        try:
+            low, opt, high = sizes
+            yield name, Profile(min=low, opt=opt, max=high)
+        except ValueError as error:
+            raise UsageError(
+                f"the profile of '{name}' must be (min, opt, max) with 0 <= min <= opt <= max, not {sizes!r}",
+                slug="profile",
+            ) from error
