@@ -26,12 +26,14 @@ class IndexRange(_Frozen):
     """Inclusive range of the values of an integer input that is used as an index.
 
     ``low`` and ``high`` may be dim expressions (``seq - 1``) where the indexed axis is dynamic. ``origin``
-    says which operator and parameter the range comes from.
+    says which operator and module the range comes from. ``unique`` marks positions that are written to:
+    with repeated ones eager itself does not say which value stays.
     """
 
     low: Size
     high: Size
     origin: str
+    unique: bool = False
 
 
 class TensorSpec(_Frozen):
@@ -102,6 +104,14 @@ class Signature(_Frozen):
             elif any(tree.leaves(argument.tree)):
                 raise InputError(f"the argument '{argument.name}' is missing")
         return flat
+
+    def without_size_zero(self, names: set[str]) -> Signature:
+        """Return a signature that refuses size 0 of the dims in ``names``."""
+        bounds = dict(self.bounds)
+        for name in names:
+            known = bounds.get(name, Bounds())
+            bounds[name] = known.model_copy(update={"min": max(1, known.min)})
+        return self.model_copy(update={"bounds": dict(sorted(bounds.items()))})
 
     def _bind_arguments(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         positional = [a for a in self.arguments if a.kind == "positional"]

@@ -1,0 +1,1 @@
+"""Engine against eager: inputs, tolerances, figures, verdict."""

@@ -1,0 +1,159 @@
+"""The import stage: an eager module and its example inputs -> ``ir.Model`` and signature."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import onnx_ir as ir
+
+from aotc import tree
+from aotc.errors import RefusedError, UsageError
+from aotc.export import guards
+from aotc.export.axes import Axes, flatten_dynamic_shapes
+from aotc.export.call import BoundCall, bind, rebuild
+from aotc.export.index_ranges import Raises, find_index_ranges
+from aotc.export.source import Source
+from aotc.export.to_onnx import to_onnx
+from aotc.export.trace import Trace, trace
+from aotc.signature import IndexRange, Signature, TensorSpec, parse_profiles
+
+if TYPE_CHECKING:
+    from torch import nn
+
+Array = np.ndarray[Any, Any]
+_DTYPES = {
+    ir.DataType.BOOL: "bool",
+    ir.DataType.FLOAT: "float32",
+    ir.DataType.FLOAT16: "float16",
+    ir.DataType.DOUBLE: "float64",
+    ir.DataType.INT8: "int8",
+    ir.DataType.INT16: "int16",
+    ir.DataType.INT32: "int32",
+    ir.DataType.INT64: "int64",
+    ir.DataType.UINT8: "uint8",
+    ir.DataType.UINT16: "uint16",
+    ir.DataType.UINT32: "uint32",
+    ir.DataType.UINT64: "uint64",
+}
+_EXPORT_SIZE = 3
+
+
+@dataclasses.dataclass(frozen=True)
+class Imported:
+    """What the import stage hands on. The model's initialisers share memory with the module."""
+
+    model: ir.Model
+    signature: Signature
+    call: BoundCall
+    notes: tuple[str, ...]
+
+    def rebuild(self, tensors: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Turn tensors by input name into the arguments of forward."""
+        return rebuild(self.call, tensors)
+
+
+def import_module(module: nn.Module, source: Source) -> Imported:
+    """Trace, translate and describe ``module``; it is left as it was.
+
+    Raises:
+        RefusedError: This model cannot be compiled; says which part and why.
+        UsageError: Inputs, dynamic_shapes or profiles do not fit forward.
+    """
+    guards.refuse_training(module)
+    call = bind(module, source.inputs)
+    if not call.flat:
+        raise UsageError("the example inputs hold no tensor", slug="source")
+    axes = flatten_dynamic_shapes(source.dynamic_shapes, call.arguments)
+    traced = trace(module, call, _export_tensors(call, axes), axes)
+    inputs = list(call.flat)
+    result = _distinct_outputs(traced.result, set(inputs))
+    outputs = [leaf.name for leaf in tree.leaves(result)]
+    if not outputs:
+        raise RefusedError("forward returns no tensor", slug="result-structure")
+    model = to_onnx(traced, inputs, outputs)
+    signature = Signature(
+        arguments=call.arguments,
+        inputs=_specs(model.graph.inputs, call),
+        outputs=_specs(model.graph.outputs, None),
+        result=result,
+        bounds={name: bounds for name, bounds in sorted(traced.bounds.items())},
+    )
+    signature = _with_profiles(signature, source, traced)
+    return Imported(model, signature, call, tuple(f"{a} is static in this model" for a in traced.static_auto))
+
+
+def with_index_ranges(imported: Imported, raises: Raises) -> Imported:
+    """Find the range of every index input; ``raises`` runs eager on flat inputs."""
+    example = {name: tensor.numpy() for name, tensor in imported.call.flat.items()}
+    sizes = imported.signature.check(example)
+    ranges: dict[str, IndexRange] = find_index_ranges(imported.model, example, sizes, raises)
+    specs = tuple(spec.model_copy(update={"range": ranges.get(spec.name)}) for spec in imported.signature.inputs)
+    return dataclasses.replace(imported, signature=imported.signature.model_copy(update={"inputs": specs}))
+
+
+def _distinct_outputs(result: tree.Tree, inputs: set[str]) -> tree.Tree:
+    """An ONNX graph has one name space: an output that is called like an input becomes ``output.NAME``."""
+    return tree.rename(result, lambda name: f"output.{name}" if name in inputs else name)
+
+
+def _export_tensors(call: BoundCall, axes: Axes) -> dict[str, Any]:
+    """Return the example with dynamic axes of size 0 or 1 widened: the exporter would take those as fixed.
+
+    Entries are repeated, so every index stays in range and every mask valid.
+    """
+    import torch
+
+    tensors: dict[str, Any] = {}
+    for name, tensor in call.flat.items():
+        tensor = tensor.detach()
+        for axis in axes.get(name, {}):
+            if axis < tensor.ndim and tensor.shape[axis] == 1:
+                tensor = torch.repeat_interleave(tensor, _EXPORT_SIZE, dim=axis)
+        tensors[name] = tensor
+    return tensors
+
+
+def _specs(values: Any, call: BoundCall | None) -> tuple[TensorSpec, ...]:
+    """Return the specs of graph inputs or outputs.
+
+    Axes that the user left static keep the example's size also where the exporter has no number for them.
+    """
+    specs = []
+    for value in values:
+        if value.dtype not in _DTYPES:
+            raise RefusedError(
+                f"'{value.name}' is {str(value.dtype).lower()}, which no array of this runtime holds",
+                slug="unsupported-dtype",
+                hint="cast it to float32 in forward",
+            )
+        shape = [_size(dim, f"{value.name}_{axis}") for axis, dim in enumerate(value.shape)]
+        if call is not None:
+            example = call.flat[value.name].shape
+            shape = [
+                size if isinstance(size, str) else int(want) for size, want in zip(shape, example, strict=True)
+            ]
+        specs.append(TensorSpec(name=value.name, dtype=_DTYPES[value.dtype], shape=tuple(shape)))
+    return tuple(specs)
+
+
+def _size(dim: Any, unknown: str) -> int | str:
+    if isinstance(dim, int):
+        return dim
+    return str(dim.value) if dim.value is not None else unknown.replace(".", "_")
+
+
+def _with_profiles(signature: Signature, source: Source, traced: Trace) -> Signature:
+    profiles = parse_profiles(source.profiles, signature.dims)
+    for profile in profiles:
+        for name, allowed in profile.items():
+            bounds = traced.bounds.get(name)
+            if bounds is not None and bounds.max is not None and allowed.max > bounds.max:
+                raise UsageError(
+                    f"the profile allows '{name}' up to {allowed.max}, the model only up to {bounds.max}",
+                    slug="profile",
+                    hint=f"set its max to {bounds.max}, or enlarge the table in the model that limits it",
+                )
+    return signature.model_copy(update={"profiles": profiles})

@@ -1,0 +1,87 @@
+"""A source: the eager model with its example inputs and everything the source file says about them."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from aotc.errors import UsageError
+
+if TYPE_CHECKING:
+    from torch import nn
+
+_NAMES = ("model", "inputs")
+
+
+@dataclasses.dataclass(frozen=True)
+class Source:
+    """What the user hands in.
+
+    ``model`` is called once a build and the result is dropped as soon as eager has run, so that the weights
+    of model and engine are never in memory together. Inputs are a tuple (positional) or a dict (keywords).
+    """
+
+    name: str
+    model: Callable[[], nn.Module]
+    inputs: Any
+    more_inputs: Sequence[Any] = ()
+    bad_inputs: Sequence[Any] = ()
+    dynamic_shapes: Any = None
+    profiles: Sequence[Mapping[str, Any]] = ()
+    accuracy: Callable[[Callable[..., Any]], float] | None = None
+
+
+def load_source(path: Path) -> Source:
+    """Execute the Python file at ``path`` and return the source it defines.
+
+    Raises:
+        UsageError: The file is missing or does not define ``model`` and ``inputs``. An exception of the file's
+            own code surfaces as itself.
+    """
+    if not path.is_file():
+        raise UsageError(f"there is no source file {path}", slug="source")
+    module = _execute(path)
+    missing = [name for name in _NAMES if not callable(getattr(module, name, None))]
+    if missing:
+        raise UsageError(
+            f"{path.name} does not define the function {missing[0]}()",
+            slug="source",
+            where=str(path),
+            hint="a source file defines model() and inputs(); see samples/ for examples",
+        )
+    return Source(
+        name=path.resolve().parent.name if path.stem == "model" else path.stem,
+        model=module.model,
+        inputs=module.inputs(),
+        more_inputs=list(_call(module, "more_inputs")),
+        bad_inputs=list(_call(module, "bad_inputs")),
+        dynamic_shapes=getattr(module, "dynamic_shapes", None),
+        profiles=list(getattr(module, "profiles", ())),
+        accuracy=getattr(module, "accuracy", None),
+    )
+
+
+def _call(module: ModuleType, name: str) -> Sequence[Any]:
+    function = getattr(module, name, None)
+    return () if function is None else function()
+
+
+def _execute(path: Path) -> ModuleType:
+    name = f"aotc_source_{path.resolve().parent.name}_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise UsageError(f"{path} is not a Python file", slug="source")
+    module = importlib.util.module_from_spec(spec)
+    # Dataclasses and pickled classes look their module up by name.
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module

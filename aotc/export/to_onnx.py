@@ -1,0 +1,193 @@
+"""ExportedProgram -> ir.Model: opset 24, the user's dims, the parameters' own names, scopes kept."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import onnx_ir as ir
+
+from aotc.export.trace import Trace, quiet, refusal_of_export
+from aotc.ir import scopes
+
+if TYPE_CHECKING:
+    import torch
+
+OPSET = 24
+SOURCE = "aotc.source"
+_WRAPPER = "module."
+
+
+def to_onnx(trace: Trace, inputs: Sequence[str], outputs: Sequence[str]) -> ir.Model:
+    """Translate a traced module.
+
+    Args:
+        trace: The traced module, still behind the flat wrapper.
+        inputs: Names of the flat inputs, in order.
+        outputs: Names of the flat outputs, in order.
+
+    Returns:
+        A model whose initialisers still share memory with the module's parameters.
+
+    Raises:
+        RefusedError: An operator has no translation.
+    """
+    import torch
+
+    names = [f"input.{i}" for i in range(len(inputs))], [f"output.{i}" for i in range(len(outputs))]
+    try:
+        with quiet(), torch.no_grad():
+            program = torch.onnx.export(
+                trace.program,
+                dynamo=True,
+                opset_version=OPSET,
+                optimize=False,
+                input_names=names[0],
+                output_names=names[1],
+                verbose=False,
+            )
+    except Exception as error:  # noqa: BLE001 - the exporter raises many types
+        raise refusal_of_export(error) from error
+    assert program is not None
+    model = program.model
+    _hide_wrapper(model)
+    _fold_weight_transposes(model.graph)
+    _simplify(model)
+    _finish_interface(model.graph, inputs, outputs)
+    _rename_dims(model.graph, trace.dim_names)
+    return model
+
+
+def _hide_wrapper(model: ir.Model) -> None:
+    """Take the flat wrapper out of parameter names and scopes, and the op-level metadata that names it."""
+    for value in list(model.graph.initializers.values()):
+        if value.name and value.name.startswith(_WRAPPER):
+            value.name = value.name.removeprefix(_WRAPPER)
+        if value.name:
+            value.metadata_props[SOURCE] = value.name
+    for node in model.graph.all_nodes():
+        for key in (scopes.SCOPES, scopes.CLASSES):
+            if text := node.metadata_props.get(key):
+                node.metadata_props[key] = _without_wrapper(text, drop_first=key == scopes.CLASSES)
+        if stack := node.metadata_props.get(scopes.STACK):
+            node.metadata_props[scopes.STACK] = _without_own_frames(stack)
+        node.metadata_props.pop("namespace", None)
+
+
+def _without_wrapper(text: str, *, drop_first: bool) -> str:
+    """``['', 'module', 'module.fc', 'linear']`` -> ``['', 'fc', 'linear']``."""
+    import ast
+
+    entries = [str(entry) for entry in ast.literal_eval(text)]
+    if drop_first:
+        return repr(entries[1:])
+    return repr([("" if e == "module" else e.removeprefix(_WRAPPER)) for e in entries[1:]])
+
+
+def _without_own_frames(stack: str) -> str:
+    frames = re.split(r'(?=^\s*File ")', stack, flags=re.MULTILINE)
+    return "".join(frame for frame in frames if "/aotc/export/" not in frame)
+
+
+def _fold_weight_transposes(graph: ir.Graph) -> None:
+    """Turn Transpose(parameter) into an initialiser that is transposed when it is written.
+
+    Linear layers arrive as MatMul(x, Transpose(weight)). Folding the transpose here keeps the parameter's
+    name and copies nothing: the tensor is a view until it is serialised.
+    """
+    for node in list(graph):
+        weight = node.inputs[0] if node.op_type == "Transpose" else None
+        if weight is None or not weight.is_initializer() or weight.const_value is None:
+            continue
+        output = node.outputs[0]
+        permutation = _permutation(node, weight)
+        folded = ir.Value(
+            name=f"{weight.name}.transposed",
+            type=weight.type,
+            shape=ir.Shape([weight.const_value.shape[axis] for axis in permutation]),
+            const_value=_transposed(weight.const_value, permutation, f"{weight.name}.transposed"),
+            metadata_props={SOURCE: str(weight.name)},
+        )
+        known = graph.initializers.get(str(folded.name))
+        if known is None:
+            graph.register_initializer(folded)
+        output.replace_all_uses_with(known or folded)
+        graph.remove(node)
+        if not weight.uses() and not weight.is_graph_output():
+            del graph.initializers[str(weight.name)]
+
+
+def _permutation(node: ir.Node, weight: ir.Value) -> tuple[int, ...]:
+    perm = node.attributes.get("perm")
+    assert weight.const_value is not None
+    return tuple(perm.as_ints()) if perm is not None else tuple(reversed(range(len(weight.const_value.shape))))
+
+
+def _transposed(tensor: ir.TensorProtocol, permutation: tuple[int, ...], name: str) -> ir.LazyTensor:
+    def evaluate() -> ir.TensorProtocol:
+        return ir.Tensor(tensor.numpy().transpose(permutation), dtype=tensor.dtype, name=name)
+
+    shape = ir.Shape([tensor.shape[axis] for axis in permutation])
+    return ir.LazyTensor(evaluate, dtype=tensor.dtype, shape=shape, name=name)
+
+
+def _simplify(model: ir.Model) -> None:
+    """Apply the exporter's own clean-up, which also labels every value with its symbolic shape."""
+    from onnxscript import optimizer
+
+    with quiet():
+        optimizer.optimize(model, num_iterations=2, onnx_shape_inference=True)
+
+
+def _finish_interface(graph: ir.Graph, inputs: Sequence[str], outputs: Sequence[str]) -> None:
+    """Give inputs and outputs their final names; nothing else in the graph may have one of these names.
+
+    An output that is an input or a weight, or is returned twice, gets an Identity of its own, so that names
+    stay distinct.
+    """
+    seen: set[ir.Value] = set()
+    for index, value in enumerate(list(graph.outputs)):
+        if value in seen or value.is_graph_input() or value.is_initializer():
+            node = ir.node("Identity", [value], name=f"output_{index}")
+            node.outputs[0].type, node.outputs[0].shape = value.type, value.shape
+            graph.append(node)
+            graph.outputs[index] = node.outputs[0]
+        seen.add(graph.outputs[index])
+    taken = {*inputs, *outputs}
+    for value in _inner_values(graph):
+        if value.name in taken:
+            value.name = f"{value.name}.inner"
+    for value, name in zip(graph.outputs, outputs, strict=True):
+        value.name = name
+    for value, name in zip(graph.inputs, inputs, strict=True):
+        value.name = name
+
+
+def _inner_values(graph: ir.Graph) -> list[ir.Value]:
+    outer = {*graph.inputs, *graph.outputs}
+    values = [*graph.initializers.values(), *(o for node in graph.all_nodes() for o in node.outputs)]
+    return [v for v in values if v not in outer]
+
+
+def _rename_dims(graph: ir.Graph, names: Mapping[str, str]) -> None:
+    """Replace the exporter's symbols (``s27``) by the user's dims in the shape of every value."""
+    pattern = re.compile(r"\b(" + "|".join(map(re.escape, names)) + r")\b") if names else None
+    if pattern is None:
+        return
+    values = [*graph.inputs, *(o for node in graph.all_nodes() for o in node.outputs)]
+    for value in values:
+        if value.shape is not None and any(isinstance(d, ir.SymbolicDim) for d in value.shape):
+            value.shape = ir.Shape([_renamed(dim, pattern, names) for dim in value.shape])
+
+
+def _renamed(dim: Any, pattern: re.Pattern[str], names: Mapping[str, str]) -> Any:
+    if isinstance(dim, int) or dim.value is None:
+        return dim
+    return ir.SymbolicDim(pattern.sub(lambda match: names[match[1]], str(dim.value)))
+
+
+def parameter_bytes(module: torch.nn.Module) -> int:
+    """Return the bytes of the parameters and buffers of ``module``, shared ones once."""
+    tensors = {t.data_ptr(): t for t in (*module.parameters(), *module.buffers())}
+    return sum(t.nbytes for t in tensors.values())

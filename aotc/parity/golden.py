@@ -1,0 +1,75 @@
+"""Case files: the inputs of a case, eager's outputs and their bounds, as plain .npz without pickles.
+
+``inputs`` holds one array for each input of the signature and ``outputs``, for each output ``i``, the arrays
+``value.i``, ``atol.i``, ``rtol.i``, ``origin.i`` and, where needed, ``unstable.i``. Arrays are numbered in the
+order of the signature: names of tensors are free text and never become names of files or archive members.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from aotc.parity.tolerance import Tolerance
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Expected:
+    """Eager's value of one output, how far an engine may be from it, and where it is unstable."""
+
+    value: Array
+    tolerance: Tolerance
+    unstable: Array
+
+
+def write_inputs(path: Path, feeds: Mapping[str, Array], names: tuple[str, ...]) -> None:
+    """Write the inputs of a case; ``names`` is the order of the signature."""
+    _write(path, {f"value.{i}": feeds[name] for i, name in enumerate(names)})
+
+
+def read_inputs(path: Path, names: tuple[str, ...]) -> dict[str, Array]:
+    """Read the inputs of a case by name."""
+    with np.load(path, allow_pickle=False) as archive:
+        return {name: archive[f"value.{i}"] for i, name in enumerate(names)}
+
+
+def write_expected(path: Path, outputs: Mapping[str, Expected], names: tuple[str, ...]) -> None:
+    """Write eager's outputs and bounds of a case."""
+    arrays: dict[str, Array] = {}
+    for i, name in enumerate(names):
+        expected = outputs[name]
+        arrays[f"value.{i}"] = expected.value
+        arrays[f"atol.{i}"] = np.asarray(expected.tolerance.atol)
+        arrays[f"rtol.{i}"] = np.asarray(expected.tolerance.rtol)
+        arrays[f"origin.{i}"] = np.asarray(expected.tolerance.origin)
+        if expected.unstable.any():
+            arrays[f"unstable.{i}"] = expected.unstable
+    _write(path, arrays)
+
+
+def read_expected(path: Path, names: tuple[str, ...]) -> dict[str, Expected]:
+    """Read eager's outputs and bounds of a case by name."""
+    outputs = {}
+    with np.load(path, allow_pickle=False) as archive:
+        for i, name in enumerate(names):
+            value = archive[f"value.{i}"]
+            tolerance = Tolerance(
+                float(archive[f"atol.{i}"]), float(archive[f"rtol.{i}"]), str(archive[f"origin.{i}"])  # type: ignore[arg-type]
+            )
+            known = f"unstable.{i}" in archive.files
+            outputs[name] = Expected(
+                value, tolerance, archive[f"unstable.{i}"] if known else np.zeros(value.shape, bool)
+            )
+    return outputs
+
+
+def _write(path: Path, arrays: Mapping[str, Array]) -> None:
+    # numpy stamps every member with the same date, so equal arrays give equal bytes.
+    with path.open("wb") as file:
+        np.savez(file, allow_pickle=False, **{key: np.asarray(value) for key, value in arrays.items()})

@@ -1,0 +1,214 @@
+"""Eager's side of the gate: runs the module, derives the bounds, writes case files."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict
+
+from aotc import tree
+from aotc.errors import RefusedError, UsageError
+from aotc.parity import golden
+from aotc.parity.golden import Expected
+from aotc.parity.inputs import Case
+from aotc.parity.tolerance import Tolerance, derive, unstable
+from aotc.signature import Signature
+
+if TYPE_CHECKING:
+    from torch import nn
+
+Array = np.ndarray[Any, Any]
+Rebuild = Callable[[Mapping[str, Any]], tuple[tuple[Any, ...], dict[str, Any]]]
+
+
+class Reference(BaseModel):
+    """One case on disk: its files, or why eager refused it.
+
+    ``strict``: if eager refused the inputs, the engine must refuse them too.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    label: str
+    kind: str
+    sizes: dict[str, int]
+    inputs: str
+    outputs: str | None
+    refusal: str | None = None
+
+    @property
+    def strict(self) -> bool:
+        """Return whether the engine must refuse what eager refused."""
+        return self.kind != "hard"
+
+
+@dataclasses.dataclass(frozen=True)
+class Eager:
+    """Runs the eager module on flat inputs.
+
+    Args:
+        module: In eval mode; never changed.
+        rebuild: Turns tensors by input name into the arguments of forward.
+        signature: Names and structure of the outputs.
+    """
+
+    module: nn.Module
+    rebuild: Rebuild
+    signature: Signature
+
+    def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
+        """Return the outputs by name, in eager's own dtype. Raises whatever forward raises."""
+        import torch
+
+        tensors = {name: torch.from_numpy(value.copy()) for name, value in feeds.items()}
+        with torch.inference_mode():
+            return self._run(tensors)
+
+    def run_float64(self, feeds: Mapping[str, Array]) -> dict[str, Array] | None:
+        """Return the outputs of a float64 run; None where an operator does not run in float64."""
+        import torch
+
+        from aotc.parity.upcast import float64, upcast
+
+        tensors = {name: upcast(torch.from_numpy(value.copy())) for name, value in feeds.items()}
+        try:
+            with float64():
+                return self._run(tensors)
+        except Exception:  # noqa: BLE001 - any failure means one thing: the bound falls back, and says so
+            return None
+
+    def raises(self, feeds: Mapping[str, Array]) -> bool:
+        """Return whether eager refuses these inputs."""
+        try:
+            self.run(feeds)
+        except Exception:  # noqa: BLE001 - which exception is the model's own choice
+            return True
+        return False
+
+    def _run(self, tensors: Mapping[str, Any]) -> dict[str, Array]:
+        args, kwargs = self.rebuild(tensors)
+        value = self.module(*args, **kwargs)
+        if _shape_of(tree.build(value, "", root="output")) != _shape_of(self.signature.result):
+            raise RefusedError(
+                "forward returns another structure for other inputs",
+                slug="result-structure",
+                hint="return the same nested structure for every input",
+            )
+        flat = tree.flatten(self.signature.result, value, "output")
+        return {name: _to_numpy(tensor) for name, tensor in flat.items()}
+
+
+def _shape_of(part: tree.Tree) -> str:
+    """Return the structure of a tree without its tensor names."""
+    return str(tree.rename(part, lambda _: "").model_dump())
+
+
+def _to_numpy(tensor: Any) -> Array:
+    return np.asarray(tensor.detach().resolve_conj().resolve_neg().contiguous().cpu().numpy())
+
+
+def write_references(
+    eager: Eager,
+    cases: Iterable[Case],
+    directory: Path,
+    configured: Mapping[str, Tolerance],
+    on_case: Callable[[str], None] = lambda _: None,
+) -> list[Reference]:
+    """Run eager on every case and write inputs, outputs and bounds to ``directory``.
+
+    Args:
+        eager: The reference.
+        cases: The inputs of the gate.
+        directory: An empty folder.
+        configured: Bounds by output name that the user set instead of the derived ones.
+        on_case: Told the label of each case before it runs.
+
+    Raises:
+        UsageError: Eager refuses inputs that the source gave, or sizes that a profile allows.
+        RefusedError: Eager is not deterministic, so nothing can be compared with it.
+    """
+    references: list[Reference] = []
+    first: tuple[Case, dict[str, Expected]] | None = None
+    names = tuple(spec.name for spec in eager.signature.inputs)
+    for index, case in enumerate(cases):
+        on_case(case.label)
+        case, expected = _expect_or_fall_back(eager, case, configured)  # noqa: PLW2901
+        inputs, outputs = f"{index:03d}.inputs.npz", f"{index:03d}.outputs.npz"
+        golden.write_inputs(directory / inputs, case.feeds, names)
+        if isinstance(expected, str):
+            references.append(_reference(case, inputs, None, expected))
+            continue
+        golden.write_expected(directory / outputs, expected, tuple(expected))
+        references.append(_reference(case, inputs, outputs, None))
+        first = first or (case, expected)
+    if first is not None:
+        _require_deterministic(eager, *first)
+    return references
+
+
+def _reference(case: Case, inputs: str, outputs: str | None, refusal: str | None) -> Reference:
+    return Reference(
+        label=case.label, kind=case.kind, sizes=case.sizes, inputs=inputs, outputs=outputs, refusal=refusal
+    )
+
+
+def _expect_or_fall_back(
+    eager: Eager, case: Case, configured: Mapping[str, Tolerance]
+) -> tuple[Case, dict[str, Expected] | str]:
+    expected = _expect(eager, case.feeds, configured)
+    if isinstance(expected, str) and case.fallback is not None:
+        case = dataclasses.replace(case, feeds=case.fallback, fallback=None)
+        expected = _expect(eager, case.feeds, configured)
+    if isinstance(expected, str) and case.kind in ("given", "profile"):
+        raise UsageError(
+            f"eager refuses inputs that the source or a profile allows ({case.label}): {expected}",
+            slug="eager-refuses",
+            hint="narrow the profile, or correct inputs() and more_inputs()",
+        )
+    return case, expected
+
+
+def _expect(
+    eager: Eager, feeds: Mapping[str, Array], configured: Mapping[str, Tolerance]
+) -> dict[str, Expected] | str:
+    """Return eager's outputs with their bounds, or what eager says where it refuses the inputs."""
+    try:
+        outputs = eager.run(feeds)
+    except RefusedError:
+        raise
+    except Exception as error:  # noqa: BLE001 - what eager raises for inputs it refuses is its own choice
+        lines = str(error).strip().splitlines() or [""]
+        return f"{type(error).__name__}: {lines[0]}"[:300]
+    wide = eager.run_float64(feeds) or {}
+    return {
+        name: Expected(
+            value,
+            configured.get(name) or derive(value, wide.get(name)),
+            unstable(value, wide.get(name)),
+        )
+        for name, value in outputs.items()
+    }
+
+
+def _require_deterministic(eager: Eager, case: Case, before: Mapping[str, Expected]) -> None:
+    """Run the first case again after all others: hidden state or randomness shows as another result."""
+    for name, again in eager.run(case.feeds).items():
+        expected = before[name]
+        if not _equal(again, expected.value, expected.tolerance.atol):
+            raise RefusedError(
+                f"eager is not deterministic: the output '{name}' changed when the same inputs were run again",
+                slug="not-deterministic",
+                hint="forward keeps state between calls or draws random numbers; make it explicit",
+            )
+
+
+def _equal(again: Array, before: Array, atol: float) -> bool:
+    if again.shape != before.shape or again.dtype != before.dtype:
+        return False
+    if again.dtype.kind not in "fc":
+        return bool(np.array_equal(again, before))
+    return bool(np.allclose(again, before, rtol=0.0, atol=atol, equal_nan=True))

@@ -1,0 +1,107 @@
+"""At which sizes a build is verified: the corners of every profile, and sizes between."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+from collections.abc import Iterable, Iterator, Mapping
+
+from aotc.signature import Bounds, Profile, Signature
+
+Sizes = dict[str, int]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Choice:
+    """Sizes of one dim: the ends of what is allowed, the usual size, an odd one, and 0 or 2 if wanted."""
+
+    low: int
+    high: int
+    opt: int
+    odd: int
+    extra: tuple[int, ...] = ()
+
+
+def verified_sizes(signature: Signature, example: Mapping[str, int]) -> list[Sizes]:
+    """Return the size of every dim for each generated input set, without repeats, in a fixed order.
+
+    For each profile: all pairs of (min, max) over dims, the opt sizes, and odd sizes between. A dim without a
+    profile is taken at 1, 2, its example size and a larger odd size, and at 0.
+
+    Args:
+        signature: Dims, profiles and bounds.
+        example: Size of each dim in the example inputs.
+    """
+    found: list[Sizes] = []
+    for profile in signature.profiles or ({},):
+        choices = {name: _choice(name, profile, signature, example[name]) for name in signature.dims}
+        found += _sizes_of_profile(choices)
+    return _unique(found)
+
+
+def _choice(name: str, profile: Mapping[str, Profile], signature: Signature, example: int) -> _Choice:
+    if name in profile:
+        allowed = profile[name]
+        return _Choice(allowed.min, allowed.max, allowed.opt, _odd_between(allowed.min, allowed.max))
+    bounds = signature.bounds.get(name, Bounds())
+    low = max(1, bounds.min)
+    high = _larger_odd(example, bounds.max)
+    extra = tuple(size for size in (2, 0) if bounds.min <= size <= (bounds.max or size))
+    return _Choice(low, high, example, high, extra)
+
+
+def _odd_between(low: int, high: int) -> int:
+    """Return an odd size near the geometric mean of ``low`` and ``high``, or ``low`` if there is none."""
+    middle = math.isqrt(max(low, 1) * max(high, 1)) | 1
+    return min(max(middle, low), high)
+
+
+def _larger_odd(example: int, limit: int | None) -> int:
+    size = 2 * example + 3 if example % 2 else 2 * example + 1
+    if limit is None or size <= limit:
+        return size
+    return limit if limit % 2 else max(limit - 1, 1)
+
+
+def _sizes_of_profile(choices: Mapping[str, _Choice]) -> Iterator[Sizes]:
+    yield {name: choice.opt for name, choice in choices.items()}
+    yield {name: choice.odd for name, choice in choices.items()}
+    for row in _pairs([(c.low, c.high) for c in choices.values()]):
+        yield dict(zip(choices, row, strict=True))
+    for name, choice in choices.items():
+        for size in choice.extra:
+            yield {n: size if n == name else c.opt for n, c in choices.items()}
+
+
+def _pairs(values: list[tuple[int, int]]) -> Iterator[tuple[int, ...]]:
+    """Yield rows in which every pair of values of every two columns occurs: all of them up to three columns.
+
+    Beyond that a greedy covering array: each row is built column by column so that it covers the most pairs
+    that are still missing.
+    """
+    if len(values) <= 3:
+        yield from itertools.product(*values)
+        return
+    missing = {
+        ((i, a), (j, b))
+        for i, j in itertools.combinations(range(len(values)), 2)
+        for a in (0, 1)
+        for b in (0, 1)
+    }
+    while missing:
+        row = dict(next(iter(sorted(missing))))
+        for column in range(len(values)):
+            if column not in row:
+                row[column] = max((0, 1), key=lambda bit: _covered(row, column, bit, missing))
+        missing -= set(itertools.combinations(sorted(row.items()), 2))
+        yield tuple(values[column][row[column]] for column in range(len(values)))
+
+
+def _covered(row: Mapping[int, int], column: int, bit: int, missing: Iterable[object]) -> int:
+    pairs = {tuple(sorted(((column, bit), item))) for item in row.items()}
+    return len(pairs & set(missing))
+
+
+def _unique(sizes: Iterable[Sizes]) -> list[Sizes]:
+    return list({tuple(sorted(size.items())): size for size in sizes}.values())

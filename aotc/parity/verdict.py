@@ -1,0 +1,94 @@
+"""The verdict: what was compared, with which figures, and what it means."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from aotc.parity.metrics import OutputFigures
+
+SCHEMA_VERSION = 1
+Outcome = Literal[
+    "equal", "differs", "both raise", "engine raises", "engine accepts", "not compared", "refused size"
+]
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class CaseVerdict(_Frozen):
+    """One input set on one engine.
+
+    ``both raise``: eager and engine refuse the inputs, which passes. ``engine accepts``: eager refuses them
+    and the engine returns numbers, which fails. ``not compared``: the same for drawn extreme values, where no
+    check of the inputs could tell; it counts for nothing and is shown. ``refused size``: the engine is not
+    equal to eager for an empty axis, and its signature refuses that size.
+    """
+
+    label: str
+    sizes: dict[str, int]
+    outcome: Outcome
+    detail: str | None = None
+    outputs: tuple[OutputFigures, ...] = ()
+
+    @property
+    def passed(self) -> bool:
+        """Return whether eager and engine agree."""
+        return self.outcome not in ("differs", "engine raises", "engine accepts")
+
+    @property
+    def ratio(self) -> float:
+        """Return the worst error over its bound; infinite if the engine failed in another way."""
+        if self.outcome in ("equal", "differs") and self.outputs:
+            return max(o.ratio if o.passed or o.ratio > 1 else float("inf") for o in self.outputs)
+        return 0.0 if self.passed else float("inf")
+
+
+class EngineVerdict(_Frozen):
+    """All cases on one engine file; ``selection`` says which file and why."""
+
+    engine: str
+    cases: tuple[CaseVerdict, ...]
+
+    @property
+    def passed(self) -> bool:
+        """Return whether every case passed."""
+        return all(case.passed for case in self.cases)
+
+
+class Accuracy(_Frozen):
+    """The source's own metric, higher is better."""
+
+    eager: float
+    engine: float
+    limit: float
+
+    @property
+    def passed(self) -> bool:
+        """Return whether engine and eager are within ``limit`` of each other (NaN never is)."""
+        return abs(self.eager - self.engine) <= self.limit
+
+
+class Verdict(_Frozen):
+    """The result of the gate; ``parity.json`` in a bundle."""
+
+    schema_version: Literal[1] = 1
+    level: Literal["executed", "graph"] = "executed"
+    engines: tuple[EngineVerdict, ...]
+    accuracy: Accuracy | None = None
+    environment: dict[str, str]
+    seconds: dict[str, float] = {}
+
+    @property
+    def passed(self) -> bool:
+        """Return whether the engine computes what eager computes, in every case on every engine file."""
+        compared = any(case.outcome == "equal" for engine in self.engines for case in engine.cases)
+        accurate = self.accuracy is None or self.accuracy.passed
+        return compared and accurate and all(engine.passed for engine in self.engines)
+
+    def worst(self) -> tuple[EngineVerdict, CaseVerdict]:
+        """Return the engine and case with the largest error over its bound."""
+        pairs = [(engine, case) for engine in self.engines for case in engine.cases]
+        return max(pairs, key=lambda pair: (not pair[1].passed, pair[1].ratio))
