@@ -1,0 +1,103 @@
+"""Options of a build: ``aotc.toml`` or ``[tool.aotc]`` in pyproject.toml, overridden by flags.
+
+Unknown keys are errors with a suggestion: a misspelt option must not be ignored.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from aotc.errors import UsageError
+
+TARGETS = ("ort-cpu",)
+_ENVIRONMENT = "AOTC_"
+
+
+class Bound(BaseModel):
+    """A tolerance that the user sets for one output: |engine - eager| <= atol + rtol * |eager|."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    atol: float = Field(ge=0, allow_inf_nan=False)
+    rtol: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+
+
+class Options(BaseModel):
+    """Everything about a build that is not in the source file."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    target: Literal["ort-cpu"] = "ort-cpu"
+    threads: int | None = Field(default=None, ge=1)
+    """Threads of the engine while it is checked; None leaves it to the runtime."""
+    validate_passes: Literal["off", "each"] = Field(default="off", alias="validate")
+    """``each`` compares the whole model with eager after each pass and names the guilty one."""
+    disable: tuple[str, ...] = ()
+    """Names of passes to leave out."""
+    dump_dir: Path | None = None
+    """Folder for the graph's text after each pass that changed it."""
+    tolerance: dict[str, Bound] = {}
+    """Bounds by output name instead of the derived ones; recorded in the bundle."""
+    seed: int = Field(default=0, ge=0)
+    """Seeds the drawn inputs of the gate."""
+
+
+def load_options(flags: Mapping[str, Any], directory: Path) -> Options:
+    """Merge flags, environment (``AOTC_TARGET`` ...), config file and defaults, in that order.
+
+    Args:
+        flags: Options given on the command line; None values were not given.
+        directory: Where ``aotc.toml`` or ``pyproject.toml`` is looked for.
+
+    Raises:
+        UsageError: An unknown key or a value of the wrong type; says where it came from.
+    """
+    origin, values = _from_file(directory)
+    found = {key: (value, origin) for key, value in values.items()}
+    for key in _names():
+        if (text := os.environ.get(_ENVIRONMENT + key.upper())) is not None:
+            parts: Any = tuple(text.split(",")) if key == "disable" else text
+            found[key] = (parts, f"environment variable {_ENVIRONMENT}{key.upper()}")
+    found |= {key: (value, "command line") for key, value in flags.items() if value not in (None, ())}
+    for key, (_, where) in found.items():
+        if key not in _names():
+            raise UsageError(f"unknown option '{key}'", slug="config", where=where, hint=_suggestion(key))
+    try:
+        return Options.model_validate({key: value for key, (value, _) in found.items()})
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = str(first["loc"][0]) if first["loc"] else ""
+        where = found[key][1] if key in found else None
+        raise UsageError(f"option '{key}': {first['msg']}", slug="config", where=where) from error
+
+
+def _names() -> list[str]:
+    return [field.alias or name for name, field in Options.model_fields.items()]
+
+
+def _suggestion(key: str) -> str:
+    close = difflib.get_close_matches(key, _names(), n=1)
+    return f"did you mean '{close[0]}'?" if close else f"options: {', '.join(_names())}"
+
+
+def _from_file(directory: Path) -> tuple[str, dict[str, Any]]:
+    own, project = directory / "aotc.toml", directory / "pyproject.toml"
+    if own.is_file():
+        return own.name, _read(own)
+    if project.is_file():
+        return f"[tool.aotc] in {project.name}", _read(project).get("tool", {}).get("aotc", {})
+    return "", {}
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path.name} is not valid TOML: {error}", slug="config") from error

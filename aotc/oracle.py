@@ -12,12 +12,24 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import onnx
 import onnx_ir as ir
 
 from aotc.errors import RefusedError
+from aotc.ir.edit import remove
+from aotc.ir.single import isolate
+from aotc.ir.walk import graphs, is_op, subgraphs
 
 Array = np.ndarray[Any, Any]
 _INLINE_BYTES = 1024
+_ONE_THREAD_BYTES = 1 << 20
+_WIRE = "__as_float32"
+_FOREIGN = frozenset(
+    dtype
+    for dtype in ir.DataType
+    if dtype not in (ir.DataType.UNDEFINED, ir.DataType.STRING) and dtype.numpy().isbuiltin != 1
+)
+"""Types that numpy itself lacks (not built in): bfloat16, float8, 4-bit and smaller."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,80 +45,136 @@ class Oracle:
             RefusedError: Neither ONNX Runtime nor the reference implementation runs the model.
         """
         copy = model.clone()
-        values = dict(feeds)
-        for name, value in list(copy.graph.initializers.items()):
-            tensor = value.const_value
-            if tensor is not None and tensor.nbytes > _INLINE_BYTES:
-                del copy.graph.initializers[name]
-                values[name] = tensor.numpy()
-                value.const_value = None
-                copy.graph.inputs.append(value)
+        values = {**_lift_constants(copy), **feeds}
         names = [str(output.name) for output in copy.graph.outputs]
-        return dict(zip(names, self._run_proto(ir.to_proto(copy), names, values), strict=True))
+        return dict(zip(names, self._run(ir.to_proto(copy), names, values), strict=True))
 
-    def evaluate(self, node: ir.Node, inputs: Sequence[Array | None]) -> list[Array]:
-        """Run one node on ``inputs`` (None where the node's optional input is absent).
+    def evaluate(
+        self,
+        node: ir.Node,
+        inputs: Sequence[ir.TensorProtocol | None],
+        opset_imports: Mapping[str, int],
+    ) -> list[Array | None]:
+        """Run one node on ``inputs`` (None where an optional input is absent).
+
+        Returns:
+            One array for each output of the node, None where the node leaves an optional output out.
 
         Raises:
-            RefusedError: No kernel runs the node, or the node reads values of an outer scope.
+            RefusedError: No kernel runs the node, or it has subgraphs, which may read an outer scope.
         """
-        values: list[ir.Value | None] = []
-        feeds: dict[str, Array] = {}
-        for index, array in enumerate(inputs):
-            if array is None:
-                values.append(None)
-                continue
-            name = f"input_{index}"
-            dtype, shape = ir.DataType.from_numpy(array.dtype), ir.Shape(array.shape)
-            values.append(ir.Value(name=name, type=ir.TensorType(dtype), shape=shape))
-            feeds[name] = array
-        outputs = [ir.Value(name=f"output_{i}", type=o.type) for i, o in enumerate(node.outputs)]
-        copy = ir.Node(
-            node.domain, node.op_type, values, node.attributes.values(), outputs=outputs, version=node.version
-        )
-        graph = ir.Graph(
-            [v for v in values if v is not None],
-            outputs,
-            nodes=[copy],
-            opset_imports=_opset_imports(node),
-            name="node",
-        )
-        proto = ir.to_proto(ir.Model(graph, ir_version=10))
-        return self._run_proto(proto, [str(o.name) for o in outputs], feeds)
+        if any(True for _ in subgraphs(node)):
+            raise RefusedError(f"{node.op_type} has subgraphs and can't be run alone", slug="oracle")
+        if node.domain not in opset_imports:
+            raise RefusedError(f"the domain '{node.domain}' has no opset import", slug="oracle")
+        model = isolate(node, inputs, opset_imports)
+        feeds = {f"input_{i}": tensor.numpy() for i, tensor in enumerate(inputs) if tensor is not None}
+        names = [str(output.name) for output in model.graph.outputs]
+        results = dict(zip(names, self._run(ir.to_proto(model), names, feeds), strict=True))
+        return [results.get(f"output_{i}") for i in range(len(node.outputs))]
 
-    def _run_proto(self, proto: Any, names: list[str], feeds: Mapping[str, Array]) -> list[Array]:
+    def _run(self, proto: onnx.ModelProto, names: list[str], feeds: Mapping[str, Array]) -> list[Array]:
         import onnxruntime
         from onnxruntime.capi import onnxruntime_pybind11_state as state
 
+        if any(not value.type.tensor_type.elem_type for value in proto.graph.output):
+            proto = onnx.shape_inference.infer_shapes(proto)
+        wired, foreign = _wire_inputs(proto.graph, feeds), _wire_outputs(proto.graph)
+        requested = [name + _WIRE if name in foreign else name for name in names]
+        small = sum(array.nbytes for array in wired.values()) < _ONE_THREAD_BYTES
         options = onnxruntime.SessionOptions()
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
         options.log_severity_level = 4
-        options.intra_op_num_threads = self.threads
+        options.enable_cpu_mem_arena = False
+        options.intra_op_num_threads = 1 if small else self.threads
         try:
             session = onnxruntime.InferenceSession(
                 proto.SerializeToString(), options, providers=["CPUExecutionProvider"]
             )
-            return list(session.run(names, dict(feeds)))
+            results = session.run(requested, wired)
         except state.NotImplemented:
-            return _run_reference(proto, names, feeds)
-        except (state.Fail, state.InvalidArgument, state.InvalidGraph, state.RuntimeException) as error:
+            results = _run_reference(proto, requested, wired)
+        except (
+            *(state.Fail, state.InvalidArgument, state.InvalidGraph, state.InvalidProtobuf),
+            *(state.NotFound, state.EPFail, state.RuntimeException, RuntimeError),
+        ) as error:
             raise RefusedError(f"the oracle cannot run this graph: {error}", slug="oracle") from error
+        return [
+            result.astype(foreign[name].numpy()) if name in foreign else result
+            for name, result in zip(names, results, strict=True)
+        ]
 
 
-def _opset_imports(node: ir.Node) -> dict[str, int]:
-    graph = node.graph
-    while isinstance(graph, ir.Graph) and not graph.opset_imports and graph.parent_node is not None:
-        graph = graph.parent_node.graph
-    imports = dict(graph.opset_imports) if graph is not None else {}
-    if node.domain not in imports:
-        raise RefusedError(f"the domain of {node.op_type} has no opset import", slug="oracle")
-    return imports
+def _lift_constants(model: ir.Model) -> dict[str, Array]:
+    """Turn the large constants of ``model``, at any depth, into inputs of its main graph."""
+    values: dict[str, Array] = {}
+    for graph in graphs(model):
+        for name, value in list(graph.initializers.items()):
+            if _is_large(value.const_value) and not (value.is_graph_input() or value.is_graph_output()):
+                del graph.initializers[name]
+                _feed(model, value, value.const_value, values)
+        for node in list(graph):
+            if is_op(node, "Constant") and "value" in node.attributes:
+                tensor = node.attributes["value"].as_tensor()
+                if _is_large(tensor) and not node.outputs[0].is_graph_output():
+                    value = ir.Value()
+                    node.outputs[0].replace_all_uses_with(value)
+                    remove(node)
+                    _feed(model, value, tensor, values)
+    return values
 
 
-def _run_reference(proto: Any, names: list[str], feeds: Mapping[str, Array]) -> list[Array]:
+def _is_large(tensor: ir.TensorProtocol | None) -> bool:
+    return tensor is not None and tensor.dtype != ir.DataType.STRING and tensor.nbytes > _INLINE_BYTES
+
+
+def _feed(
+    model: ir.Model, value: ir.Value, tensor: ir.TensorProtocol | None, values: dict[str, Array]
+) -> None:
+    assert tensor is not None
+    value.const_value = None
+    value.name = f"aotc_lifted_{len(values)}"
+    value.type, value.shape = ir.TensorType(tensor.dtype), ir.Shape(tensor.shape.numpy())
+    model.graph.inputs.append(value)
+    values[value.name] = tensor.numpy()
+
+
+def _wire_inputs(graph: onnx.GraphProto, feeds: Mapping[str, Array]) -> dict[str, Array]:
+    """Let bfloat16, float8 and 4-bit values cross the Python interface, which knows only numpy's own types.
+
+    They cross as float32, which holds each of them exactly, with a cast inside the graph.
+    """
+    wired, casts = dict(feeds), []
+    for value in graph.input:
+        dtype = ir.DataType(value.type.tensor_type.elem_type)
+        if dtype in _FOREIGN and value.name in wired:
+            name = f"{value.name}{_WIRE}"
+            casts.append(onnx.helper.make_node("Cast", [name], [value.name], to=int(dtype)))
+            wired[name] = wired.pop(value.name).astype(np.float32)
+            value.name, value.type.tensor_type.elem_type = name, onnx.TensorProto.FLOAT
+    nodes = list(graph.node)
+    del graph.node[:]
+    graph.node.extend([*casts, *nodes])
+    return wired
+
+
+def _wire_outputs(graph: onnx.GraphProto) -> dict[str, ir.DataType]:
+    """Do the same for the outputs; return the types that those that cross as float32 have in the graph."""
+    types: dict[str, ir.DataType] = {}
+    for value in graph.output:
+        dtype = ir.DataType(value.type.tensor_type.elem_type)
+        if dtype in _FOREIGN:
+            types[value.name] = dtype
+            name = f"{value.name}{_WIRE}"
+            graph.node.append(onnx.helper.make_node("Cast", [value.name], [name], to=onnx.TensorProto.FLOAT))
+            value.name, value.type.tensor_type.elem_type = name, onnx.TensorProto.FLOAT
+    return types
+
+
+def _run_reference(proto: onnx.ModelProto, names: list[str], feeds: Mapping[str, Array]) -> list[Array]:
     from onnx.reference import ReferenceEvaluator
 
     try:
         return list(ReferenceEvaluator(proto).run(names, dict(feeds)))
-    except Exception as error:  # noqa: BLE001 - the reference implementation raises whatever its numpy code raises
+    except Exception as error:
         raise RefusedError(f"no runtime has a kernel for this graph: {error}", slug="oracle") from error

@@ -10,7 +10,7 @@ import numpy as np
 import onnx_ir as ir
 
 from aotc import tree
-from aotc.errors import RefusedError, UsageError
+from aotc.errors import InputError, RefusedError, UsageError
 from aotc.export import guards
 from aotc.export.axes import Axes, flatten_dynamic_shapes
 from aotc.export.call import BoundCall, bind, rebuild
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from torch import nn
 
 Array = np.ndarray[Any, Any]
+Feeds = dict[str, Array]
 _DTYPES = {
     ir.DataType.BOOL: "bool",
     ir.DataType.FLOAT: "float32",
@@ -85,9 +86,37 @@ def import_module(module: nn.Module, source: Source) -> Imported:
     return Imported(model, signature, call, tuple(f"{a} is static in this model" for a in traced.static_auto))
 
 
+def given_inputs(source: Source, module: nn.Module, signature: Signature) -> list[tuple[str, bool, Feeds]]:
+    """Return (label, valid, flat inputs) of everything that the source gives, the example first.
+
+    Raises:
+        UsageError: more_inputs() do not fit forward or the signature.
+    """
+    named = [("example", True, source.inputs)]
+    named += [(f"more_inputs[{i}]", True, inputs) for i, inputs in enumerate(source.more_inputs)]
+    named += [(f"bad_inputs[{i}]", False, inputs) for i, inputs in enumerate(source.bad_inputs)]
+    result = []
+    for label, valid, inputs in named:
+        bound = bind(module, inputs).bound
+        try:
+            flat = signature.flatten_call(*bound.args, **bound.kwargs)
+            # Copied: a forward that writes into its input must not change what the engine is given.
+            feeds = {name: tensor.detach().cpu().numpy().copy(order="C") for name, tensor in flat.items()}
+            if valid:
+                signature.check(feeds)
+        except InputError as error:
+            raise UsageError(
+                f"{label} does not fit the signature: {error.message}",
+                slug="source",
+                hint=error.hint or "correct it, or widen dynamic_shapes and profiles",
+            ) from error
+        result.append((label, valid, feeds))
+    return result
+
+
 def with_index_ranges(imported: Imported, raises: Raises) -> Imported:
     """Find the range of every index input; ``raises`` runs eager on flat inputs."""
-    example = {name: tensor.numpy() for name, tensor in imported.call.flat.items()}
+    example = {name: tensor.detach().numpy() for name, tensor in imported.call.flat.items()}
     sizes = imported.signature.check(example)
     ranges: dict[str, IndexRange] = find_index_ranges(imported.model, example, sizes, raises)
     specs = tuple(spec.model_copy(update={"range": ranges.get(spec.name)}) for spec in imported.signature.inputs)

@@ -34,6 +34,8 @@ class Source:
     dynamic_shapes: Any = None
     profiles: Sequence[Mapping[str, Any]] = ()
     accuracy: Callable[[Callable[..., Any]], float] | None = None
+    path: str | None = None
+    """The source file as the user named it, for messages."""
 
 
 def load_source(path: Path) -> Source:
@@ -63,6 +65,7 @@ def load_source(path: Path) -> Source:
         dynamic_shapes=getattr(module, "dynamic_shapes", None),
         profiles=list(getattr(module, "profiles", ())),
         accuracy=getattr(module, "accuracy", None),
+        path=str(path),
     )
 
 

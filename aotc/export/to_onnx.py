@@ -17,6 +17,22 @@ if TYPE_CHECKING:
 OPSET = 24
 SOURCE = "aotc.source"
 _WRAPPER = "module."
+_SIMPLIFY_ROUNDS = 2
+_DATA_MOVEMENT_RULES = (
+    "cast_constant_of_shape_rule",
+    "cast_constant_of_shape_without_value_rule",
+    "collapse_slice_rule",
+    "collapse_slice2_rule",
+    "flatten_to_reshape_rule",
+    "materialize_reshape_shape_rule",
+    "no_op_cast_rule",
+    "no_op_expand_rule",
+    "no_op_transpose_rule",
+    "reshape_reshape_rule",
+    "squeeze_reshape_1d_rule",
+    "transpose_transpose_rule",
+    "unsqueeze_unsqueeze_rule",
+)
 
 
 def to_onnx(trace: Trace, inputs: Sequence[str], outputs: Sequence[str]) -> ir.Model:
@@ -113,7 +129,7 @@ def _fold_weight_transposes(graph: ir.Graph) -> None:
         if known is None:
             graph.register_initializer(folded)
         output.replace_all_uses_with(known or folded)
-        graph.remove(node)
+        graph.remove(node, safe=True)
         if not weight.uses() and not weight.is_graph_output():
             del graph.initializers[str(weight.name)]
 
@@ -133,11 +149,23 @@ def _transposed(tensor: ir.TensorProtocol, permutation: tuple[int, ...], name: s
 
 
 def _simplify(model: ir.Model) -> None:
-    """Apply the exporter's own clean-up, which also labels every value with its symbolic shape."""
-    from onnxscript import optimizer
+    """Fold what is constant and simplify shape arithmetic; also labels every value with its symbolic shape.
 
+    Of onnxscript's rules only those that move or drop data without computing with it: everything that touches
+    a number is a pass of ours, with its own validation.
+    """
+    from onnx_ir.passes import common as passes
+    from onnxscript import optimizer, rewriter
+    from onnxscript.rewriter.rules import common
+
+    rules = [getattr(common, name) for name in _DATA_MOVEMENT_RULES]
     with quiet():
-        optimizer.optimize(model, num_iterations=2, onnx_shape_inference=True)
+        for _ in range(_SIMPLIFY_ROUNDS):
+            optimizer.fold_constants(model, onnx_shape_inference=True)
+            rewriter.rewrite(model, rules)
+        passes.RemoveUnusedNodesPass()(model)
+        passes.LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(model)
+        passes.LiftSubgraphInitializersToMainGraphPass()(model)
 
 
 def _finish_interface(graph: ir.Graph, inputs: Sequence[str], outputs: Sequence[str]) -> None:

@@ -1,7 +1,7 @@
 """Where a node comes from, in the PyTorch module's words.
 
 The exporter writes module scopes, class names and the stack trace of the torch op into each node's metadata.
-Passes keep them with ``inherit``; messages read them with ``describe``.
+Passes keep them with ``inherit``; messages read them with ``describe`` and ``place``.
 """
 
 from __future__ import annotations
@@ -22,13 +22,16 @@ _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+)')
 
 
 def module_path(node: ir.Node) -> str:
-    """Return the dotted path of the module whose forward made ``node``; empty if unknown or the root."""
-    text = node.metadata_props.get(SCOPES)
-    if not text:
+    """Return the dotted path of the module whose forward made ``node``; empty if unknown or the root.
+
+    Metadata is data from a file: text that is not a list of names counts as unknown.
+    """
+    try:
+        scopes = ast.literal_eval(node.metadata_props.get(SCOPES, "[]"))
+    except (ValueError, SyntaxError):
         return ""
-    scopes = ast.literal_eval(text)
     # The last scope is the op itself, the first is the root module.
-    return str(scopes[-2]) if len(scopes) >= 2 else ""
+    return str(scopes[-2]) if isinstance(scopes, list) and len(scopes) >= 2 else ""
 
 
 def source_line(node: ir.Node) -> str:
@@ -42,17 +45,30 @@ def source_line(node: ir.Node) -> str:
 
 def describe(node: ir.Node) -> str:
     """Return the place of ``node`` for messages: ``encoder.layer.0 (modeling.py:88), Conv 'node_Conv_3'``."""
-    path, line = module_path(node), source_line(node)
-    place = f"{path} ({line})" if path and line else path or line
-    op = f"{node.op_type} '{node.name}'"
-    return f"{place}, {op}" if place else op
+    origin, op = _origin(node), _title(node)
+    return f"{origin}, {op}" if origin else op
+
+
+def place(node: ir.Node) -> str:
+    """Return the shortest name of where ``node`` is: its module and line, or else operator and name."""
+    return _origin(node) or _title(node)
 
 
 def inherit(node: ir.Node, sources: Iterable[ir.Node]) -> None:
     """Give ``node`` the origin metadata of the first of ``sources`` that has any."""
     for source in sources:
-        if SCOPES in source.metadata_props:
-            for key in ORIGIN_KEYS:
-                if key in source.metadata_props:
-                    node.metadata_props[key] = source.metadata_props[key]
+        found = {key: source.metadata_props[key] for key in ORIGIN_KEYS if key in source.metadata_props}
+        if found:
+            node.metadata_props.update(found)
             return
+
+
+def _origin(node: ir.Node) -> str:
+    path, line = module_path(node), source_line(node)
+    return f"{path} ({line})" if path and line else path or line
+
+
+def _title(node: ir.Node) -> str:
+    """Name an anonymous node by its first named output, which is how ONNX text shows it."""
+    name = node.name or next((output.name for output in node.outputs if output.name), "")
+    return f"{node.op_type} '{name}'"

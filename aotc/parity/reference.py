@@ -12,10 +12,14 @@ from pydantic import BaseModel, ConfigDict
 
 from aotc import tree
 from aotc.errors import RefusedError, UsageError
+from aotc.oracle import Oracle
 from aotc.parity import golden
 from aotc.parity.golden import Expected
+from aotc.parity.cases import Given
 from aotc.parity.inputs import Case
 from aotc.parity.tolerance import Tolerance, derive, unstable
+from aotc.parity.validate import whole_model_check
+from aotc.rewrite.manager import Check
 from aotc.signature import Signature
 
 if TYPE_CHECKING:
@@ -67,6 +71,12 @@ class Eager:
         tensors = {name: torch.from_numpy(value.copy()) for name, value in feeds.items()}
         with torch.inference_mode():
             return self._run(tensors)
+
+    def call(self, *args: Any, **kwargs: Any) -> Any:
+        """Take what forward takes, in torch or numpy, and return its result in numpy, as an engine does."""
+        flat = self.signature.flatten_call(*args, **kwargs)
+        feeds = {name: np.asarray(value) for name, value in flat.items()}
+        return self.signature.unflatten_result(self.run(feeds))
 
     def run_float64(self, feeds: Mapping[str, Array]) -> dict[str, Array] | None:
         """Return the outputs of a float64 run; None where an operator does not run in float64."""
@@ -159,10 +169,10 @@ def _reference(case: Case, inputs: str, outputs: str | None, refusal: str | None
 def _expect_or_fall_back(
     eager: Eager, case: Case, configured: Mapping[str, Tolerance]
 ) -> tuple[Case, dict[str, Expected] | str]:
-    expected = _expect(eager, case.feeds, configured)
+    expected = expect(eager, case.feeds, configured)
     if isinstance(expected, str) and case.fallback is not None:
         case = dataclasses.replace(case, feeds=case.fallback, fallback=None)
-        expected = _expect(eager, case.feeds, configured)
+        expected = expect(eager, case.feeds, configured)
     if isinstance(expected, str) and case.kind in ("given", "profile"):
         raise UsageError(
             f"eager refuses inputs that the source or a profile allows ({case.label}): {expected}",
@@ -172,7 +182,7 @@ def _expect_or_fall_back(
     return case, expected
 
 
-def _expect(
+def expect(
     eager: Eager, feeds: Mapping[str, Array], configured: Mapping[str, Tolerance]
 ) -> dict[str, Expected] | str:
     """Return eager's outputs with their bounds, or what eager says where it refuses the inputs."""
@@ -192,6 +202,18 @@ def _expect(
         )
         for name, value in outputs.items()
     }
+
+
+def example_check(
+    eager: Eager, given: Sequence[Given], configured: Mapping[str, Tolerance], oracle: Oracle
+) -> Check:
+    """Return the check of ``--validate each``: the whole model on the source's valid inputs."""
+    expected = []
+    for label, valid, feeds in given:
+        outputs = expect(eager, feeds, configured) if valid else ""
+        if not isinstance(outputs, str):
+            expected.append((label, feeds, outputs))
+    return whole_model_check(oracle, expected)
 
 
 def _require_deterministic(eager: Eager, case: Case, before: Mapping[str, Expected]) -> None:

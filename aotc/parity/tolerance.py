@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
+
+from aotc.config import Bound
+from aotc.errors import UsageError
+from aotc.signature import Signature
 
 Array = np.ndarray[Any, Any]
 
@@ -23,6 +28,25 @@ class Tolerance:
     atol: float
     rtol: float
     origin: Literal["exact", "derived", "ulps", "fallback", "configured"]
+
+
+def configured(bounds: Mapping[str, Bound], signature: Signature) -> dict[str, Tolerance]:
+    """Return the tolerances that the user set, by output name.
+
+    Raises:
+        UsageError: A bound for an output that does not exist, or for one that must be exact.
+    """
+    outputs = {spec.name: spec for spec in signature.outputs}
+    for name in bounds:
+        if name not in outputs:
+            raise UsageError(
+                f"tolerance names the output '{name}', which does not exist",
+                slug="config",
+                hint=f"outputs: {', '.join(outputs)}",
+            )
+        if not outputs[name].dtype.startswith("float"):
+            raise UsageError(f"the output '{name}' is {outputs[name].dtype} and compared exactly", slug="config")
+    return {name: Tolerance(bound.atol, bound.rtol, "configured") for name, bound in bounds.items()}
 
 
 def derive(eager: Array, wide: Array | None) -> Tolerance:

@@ -10,9 +10,10 @@ from typing import Protocol
 
 import onnx_ir as ir
 
+from aotc.errors import AotcError, InternalError
 from aotc.ir.text import to_text
 from aotc.ir.verify import verify
-from aotc.rewrite.contract import Context, Pass, Refusal
+from aotc.rewrite.contract import Context, Pass, PassResult, Refusal
 
 Check = Callable[[ir.Model, Pass], None]
 """Compares the whole model with what it must compute; raises VerdictError naming the pass."""
@@ -67,14 +68,14 @@ def run_passes(
         observers: Told of each finished pass.
 
     Raises:
-        InternalError: A pass left an invalid graph.
+        InternalError: A pass failed or left an invalid graph; the message names it.
         VerdictError: ``check`` found that a pass changed what the model computes.
     """
     verify(model, after="import")
     records = []
     for index, current in enumerate(passes):
         start = time.perf_counter()
-        result = current.run(model, context)
+        result = _run_one(model, current, context)
         seconds = time.perf_counter() - start
         if result.modified:
             verify(model, after=str(current))
@@ -85,3 +86,12 @@ def run_passes(
             observer.after_pass(index, model, record)
         records.append(record)
     return records
+
+
+def _run_one(model: ir.Model, current: Pass, context: Context) -> PassResult:
+    try:
+        return current.run(model, context)
+    except (AotcError, InternalError):
+        raise
+    except Exception as error:
+        raise InternalError(f"the pass {current} failed: {type(error).__name__}: {error}") from error

@@ -1,0 +1,1 @@
+"""Graph passes: raising, optimising and lowering, one folder a stage, one pass a file."""

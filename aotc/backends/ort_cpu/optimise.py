@@ -1,0 +1,104 @@
+"""The machine-specific session file: ONNX Runtime's own optimised graph over the shared weights."""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import onnx_ir as ir
+
+from aotc import optional
+from aotc.backends.ort_cpu import INLINE_BYTES, OPTIMISED, OPTIMISED_WEIGHTS, PORTABLE
+from aotc.backends.ort_cpu.emit import external, write_tensor
+from aotc.bundle import EngineEntry, Requirements, TensorEntry
+from aotc.child import Progress
+from aotc.runtime import requirements_here
+
+_GRAPH, _DATA = "graph.onnx", "data"
+
+
+def emit_optimised(directory: Path, portable: EngineEntry, requires: Requirements) -> EngineEntry:
+    """Let ONNX Runtime optimise the portable session and write the result beside it.
+
+    Tensors whose bytes equal one of the portable session's point into the shared weights file; the ones that
+    ONNX Runtime rewrote (reordered convolution filters, folded constants) go to a file of their own.
+
+    Args:
+        directory: Holds the portable session and its weights.
+        portable: Its entry.
+        requires: This machine: the file is only good where runtime and CPU flags are the same.
+    """
+    with tempfile.TemporaryDirectory(dir=directory, prefix=".optimise-") as scratch:
+        _run_optimiser(directory / PORTABLE, Path(scratch))
+        model = ir.load(Path(scratch) / _GRAPH)
+        entries = _share_weights(model, directory, portable)
+        proto = ir.to_proto(model)
+        (directory / OPTIMISED).write_bytes(proto.SerializeToString(deterministic=True))
+    tensors = tuple(sorted(entries, key=lambda entry: entry.name))
+    return EngineEntry(file=OPTIMISED, kind="ort-optimised", requires=requires, tensors=tensors)
+
+
+def _run_optimiser(model: Path, scratch: Path) -> None:
+    onnxruntime: Any = optional.require("onnxruntime")
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
+    options.optimized_model_filepath = str(scratch / _GRAPH)
+    options.log_severity_level = 3
+    for key, value in {
+        "session.optimized_model_external_initializers_file_name": _DATA,
+        "session.optimized_model_external_initializers_min_size_in_bytes": str(INLINE_BYTES),
+        # Packed copies of the weights would only cost memory: this session never runs.
+        "session.disable_prepacking": "1",
+    }.items():
+        options.add_session_config_entry(key, value)
+    onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
+
+
+def _share_weights(model: ir.Model, directory: Path, portable: EngineEntry) -> list[TensorEntry]:
+    known = _digests(directory, portable)
+    entries = []
+    with (directory / OPTIMISED_WEIGHTS).open("xb") as file:
+        for graph in model.graph.subgraphs():
+            for value in graph.initializers.values():
+                if isinstance(value.const_value, ir.ExternalTensor):
+                    value.const_value = ir.Tensor(value.const_value.numpy().copy(), name=value.name)
+        for value in model.graph.initializers.values():
+            if isinstance(value.const_value, ir.ExternalTensor):
+                entry = _entry(file, value, known)
+                entries.append(entry)
+                value.const_value = external(entry, value.const_value.dtype, directory)
+        empty = file.tell() == 0
+    if empty:
+        (directory / OPTIMISED_WEIGHTS).unlink()
+    return entries
+
+
+def _entry(file: BinaryIO, value: ir.Value, known: Mapping[bytes, TensorEntry]) -> TensorEntry:
+    tensor = value.const_value
+    assert tensor is not None
+    shared = known.get(hashlib.sha256(tensor.tobytes()).digest())
+    if shared is None:
+        return write_tensor(file, str(value.name), tensor, OPTIMISED_WEIGHTS)
+    shape, dtype = tuple(int(size) for size in tensor.shape), tensor.dtype.numpy().name
+    return shared.model_copy(update={"name": str(value.name), "shape": shape, "dtype": dtype})
+
+
+def _digests(directory: Path, portable: EngineEntry) -> dict[bytes, TensorEntry]:
+    """Return the portable session's tensors by the digest of their bytes, reading one at a time."""
+    found: dict[bytes, TensorEntry] = {}
+    for entry in portable.tensors:
+        with (directory / entry.file).open("rb") as file:
+            file.seek(entry.offset)
+            found.setdefault(hashlib.sha256(file.read(entry.length)).digest(), entry)
+    return found
+
+
+def emit_in_child(payload: dict[str, Any], progress: Progress) -> Any:
+    """Child process entry: ``directory`` and ``portable`` entry in, the optimised engine's entry out."""
+    progress(PORTABLE)
+    portable = EngineEntry.model_validate(payload["portable"])
+    entry = emit_optimised(Path(payload["directory"]), portable, requirements_here())
+    return entry.model_dump(mode="json")

@@ -1,0 +1,95 @@
+"""The parts of ``bundle.json``: files, engines and their tensors, passes, golden cases."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from aotc.bundle.names import FileName
+
+Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+Count = Annotated[int, Field(ge=0)]
+
+
+class Frozen(BaseModel):
+    """Base of every part of ``bundle.json``: immutable, and without fields that it does not know."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class FileEntry(Frozen):
+    """Size in bytes and chunked digest (:func:`aotc.bundle.digest.file_digest`) of one file."""
+
+    size: Count
+    sha256: Sha256
+
+
+class TensorEntry(Frozen):
+    """One external initialiser of an engine: ``length`` bytes at ``offset`` of ``file``.
+
+    ``dtype`` is numpy's or ml_dtypes' name (``float32``, ``bfloat16``, ``int4``); the bytes are as in ONNX's
+    raw_data.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[Count, ...]
+    file: FileName
+    offset: Count
+    length: Count
+
+
+class Requirements(Frozen):
+    """The only machine that may load a machine-specific engine: the same runtime and the same CPU flags."""
+
+    onnxruntime: str
+    cpu_flags: tuple[str, ...]
+
+    @model_validator(mode="after")
+    def _sorted(self) -> Requirements:
+        if list(self.cpu_flags) != sorted(set(self.cpu_flags)):
+            raise ValueError("cpu_flags must be sorted and without duplicates")
+        return self
+
+
+class EngineEntry(Frozen):
+    """One engine file and its external initialisers, sorted by name."""
+
+    file: FileName
+    kind: Literal["portable", "ort-optimised"]
+    requires: Requirements | None = None
+    tensors: tuple[TensorEntry, ...] = ()
+
+    @model_validator(mode="after")
+    def _consistent(self) -> EngineEntry:
+        if (self.requires is None) != (self.kind == "portable"):
+            raise ValueError("an engine has 'requires' if and only if it is ort-optimised")
+        names = [tensor.name for tensor in self.tensors]
+        if names != sorted(set(names)):
+            raise ValueError("tensors must be sorted by name and without duplicates")
+        return self
+
+
+class Refusal(Frozen):
+    """Something that a pass left as it was: why, and where in the model."""
+
+    reason: str
+    where: str
+
+
+class PassEntry(Frozen):
+    """One pass that ran at build time: how many changes it made and what it refused."""
+
+    name: str
+    changes: Count
+    refusals: tuple[Refusal, ...] = ()
+
+
+class GoldenCase(Frozen):
+    """One case of the gate: the sizes of its dims, its inputs, and eager's outputs."""
+
+    label: str
+    sizes: dict[str, int]
+    inputs: FileName
+    outputs: FileName

@@ -1,0 +1,94 @@
+"""Runs a function in a child process: native code may crash there, and its memory goes back when it ends.
+
+A plain ``python -m aotc.child module:function`` with JSON in and JSON lines out. Not multiprocessing: that
+would import the caller's main module again, which runs a user's script twice.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from aotc import errors
+from aotc.errors import AotcError, InternalError, RefusedError
+
+Progress = Callable[[str], None]
+
+
+def run_in_child(function: str, payload: dict[str, Any], on_progress: Progress = lambda _: None) -> Any:
+    """Call ``function`` (``module:name``) with ``payload`` and a progress callback in a child process.
+
+    Returns:
+        What the function returns; payload and result are JSON values.
+
+    Raises:
+        AotcError: The one that the function raised.
+        RefusedError: The child crashed; says by which signal.
+        InternalError: The function raised anything else.
+    """
+    process = subprocess.Popen(
+        [sys.executable, "-m", "aotc.child", function],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        encoding="utf-8",
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    last: dict[str, Any] = {}
+    try:
+        with process.stdin as stdin:
+            json.dump(payload, stdin)
+        for line in process.stdout:
+            last = json.loads(line)
+            if "progress" in last:
+                on_progress(last["progress"])
+        code = process.wait()
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+    return _result(function, code, last)
+
+
+def _result(function: str, code: int, last: dict[str, Any]) -> Any:
+    if "result" in last:
+        return last["result"]
+    if "error" in last:
+        kind: type[AotcError] = getattr(errors, last["error"].pop("class"))
+        raise kind(**last["error"])
+    if code < 0:
+        raise RefusedError(
+            f"native code crashed with {signal.Signals(-code).name} while this model was processed",
+            slug="native-crash",
+            where=last.get("progress"),
+        )
+    raise InternalError(f"the child process of {function} ended with code {code} and no result")
+
+
+def _main(function: str) -> None:
+    """Run in the child: the payload on stdin, one JSON object a line on the real stdout."""
+    payload = json.load(sys.stdin)
+    out, sys.stdout = sys.stdout, sys.stderr  # whatever prints must not end up among the results
+
+    def send(message: dict[str, Any]) -> None:
+        out.write(json.dumps(message) + "\n")
+        out.flush()
+
+    module, _, name = function.partition(":")
+    try:
+        result = getattr(importlib.import_module(module), name)(payload, lambda text: send({"progress": text}))
+    except AotcError as error:
+        fields = {"message": error.message, "slug": error.name, "where": error.where, "hint": error.hint}
+        send({"error": {"class": type(error).__name__, **fields}})
+    else:
+        send({"result": result})
+
+
+if __name__ == "__main__":
+    _main(sys.argv[1])

@@ -1,0 +1,52 @@
+"""``aotc build``: a source file in, a verified bundle out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from aotc.cli.output import StageProgress, console, print_json
+from aotc.config import TARGETS, load_options
+
+
+@click.command("build", short_help="Compile a model and verify it against eager.")
+@click.argument("source", type=click.Path(path_type=Path))
+@click.option("-o", "--out", type=click.Path(path_type=Path), required=True, help="Folder of the bundle.")
+@click.option("--target", type=click.Choice(TARGETS), help="What the engine runs on (default ort-cpu).")
+@click.option("--threads", type=click.IntRange(1), help="Threads of the engine while it is checked.")
+@click.option("--validate", type=click.Choice(["off", "each"]), help="Compare the whole model after each pass.")
+@click.option("--disable", multiple=True, metavar="PASS", help="Leave a pass out; may be given several times.")
+@click.option("--dump-dir", type=click.Path(path_type=Path), help="Write the graph after each pass here.")
+@click.option("--seed", type=click.IntRange(0), help="Seed of the drawn inputs (default 0).")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+def command(source: Path, out: Path, as_json: bool, **flags: Any) -> None:
+    """Compile SOURCE and publish a bundle, if and only if it computes what eager computes.
+
+    SOURCE is a Python file that defines model() and inputs().
+    """
+    from aotc.cli.verdicts import print_verdict, verdict_json
+    from aotc.export.source import load_source
+    from aotc.parity.failure import ParityError
+    from aotc.pipeline import build
+
+    options = load_options(flags, Path.cwd())
+    try:
+        with StageProgress() as progress:
+            progress("load", "")
+            result = build(load_source(source), options, out, progress)
+    except ParityError as error:
+        if as_json:
+            print_json(verdict_json(error.verdict, bundle=None, digest=None))
+        else:
+            print_verdict(console(), error.verdict)
+        raise
+    if as_json:
+        digest = result.description.digest
+        print_json(verdict_json(result.verdict, bundle=str(out), digest=digest, notes=list(result.notes)))
+        return
+    print_verdict(console(), result.verdict)
+    for note in result.notes:
+        click.echo(f"note: {note}")
+    click.echo(f"verified against eager: {out} (digest {result.description.digest[:12]})")

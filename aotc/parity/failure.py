@@ -1,0 +1,71 @@
+"""What a failed gate leaves behind: the worst input as a file, and the command that runs it again."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from aotc.errors import VerdictError
+from aotc.parity import golden
+from aotc.parity.reference import Reference
+from aotc.parity.verdict import Verdict
+from aotc.signature import Signature
+
+
+class ParityError(VerdictError):
+    """The engine does not compute what eager computes. ``verdict`` has all figures."""
+
+    slug = "parity"
+
+    def __init__(self, verdict: Verdict, *, where: str, hint: str | None) -> None:
+        super().__init__(_summary(verdict), where=where, hint=hint)
+        self.verdict = verdict
+
+
+def _summary(verdict: Verdict) -> str:
+    engine, case = verdict.worst()
+    if case.passed:
+        accuracy = verdict.accuracy
+        if accuracy is not None and not accuracy.passed:
+            return (
+                f"accuracy() is {accuracy.engine:.6g} on the engine and {accuracy.eager:.6g} on eager, "
+                f"more than {accuracy.limit:g} apart"
+            )
+        return "no case could be compared: eager refused every input"
+    failed = sum(not case.passed for engine in verdict.engines for case in engine.cases)
+    total = sum(len(engine.cases) for engine in verdict.engines)
+    return f"{failed} of {total} cases fail; worst: {case.outcome} on {case.label}: {case.detail} ({engine.engine})"
+
+
+def parity_error(
+    verdict: Verdict,
+    signature: Signature,
+    cases: Path,
+    references: Sequence[Reference],
+    saved: Path,
+    source: str | None,
+) -> ParityError:
+    """Save the worst case's inputs to ``saved`` and return the error that says so.
+
+    Args:
+        verdict: A negative verdict.
+        signature: Names of the inputs.
+        cases: Folder of the case files.
+        references: The cases.
+        saved: The .npz to write, arrays by input name.
+        source: Path of the source file, for the command; None if the source is not a file.
+    """
+    engine, case = verdict.worst()
+    if case.passed:
+        return ParityError(verdict, where=engine.engine, hint="aotc build --json shows every figure")
+    reference = next(r for r in references if r.label == case.label)
+    feeds = golden.read_inputs(cases / reference.inputs, tuple(spec.name for spec in signature.inputs))
+    partial = saved.with_name(saved.name + ".part")
+    with partial.open("wb") as file:
+        np.savez(file, allow_pickle=False, **feeds)
+    shutil.move(partial, saved)
+    command = f"aotc check {source} --inputs {saved}" if source else None
+    return ParityError(verdict, where=f"inputs saved to {saved}", hint=command)

@@ -1,0 +1,65 @@
+"""The check stage: every engine file of an unsealed bundle against eager, then the source's own metric."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from aotc.bundle import Contents
+from aotc.child import Progress, run_in_child
+from aotc.parity.reference import Reference
+from aotc.parity.verdict import Accuracy, EngineVerdict
+from aotc.runtime.unsealed import load_unsealed
+
+ACCURACY_LIMIT = 1e-4
+"""A metric of eager and engine may differ by this much."""
+
+Metric = Callable[[Callable[..., Any]], float]
+
+
+def judge_engines(
+    directory: Path,
+    contents: Contents,
+    cases: Path,
+    references: Sequence[Reference],
+    threads: int | None,
+    progress: Progress,
+) -> tuple[EngineVerdict, ...]:
+    """Run every engine file on every case, in a child process.
+
+    Args:
+        directory: The unsealed bundle.
+        contents: What it will say about itself.
+        cases: Folder of the case files.
+        references: The cases.
+        threads: Threads of the engine.
+        progress: Told each case.
+    """
+    payload = {
+        "directory": str(directory),
+        "contents": contents.model_dump(mode="json"),
+        "cases": str(cases),
+        "references": [reference.model_dump(mode="json") for reference in references],
+        "threads": threads,
+    }
+    found = run_in_child("aotc.parity.worker:check_engines", payload, progress)
+    return tuple(EngineVerdict.model_validate(item) for item in found)
+
+
+def engine_accuracy(
+    metric: Metric | None, eager: float | None, directory: Path, contents: Contents, threads: int | None
+) -> Accuracy | None:
+    """Run the source's metric on the engine that this machine would choose.
+
+    Args:
+        metric: The source's ``accuracy``; an exception of its code surfaces as itself.
+        eager: What it gave for eager.
+        directory: The unsealed bundle.
+        contents: What it will say about itself.
+        threads: Threads of the engine.
+    """
+    if metric is None or eager is None:
+        return None
+    with load_unsealed(directory, contents, contents.engines[-1], threads=threads) as engine:
+        return Accuracy(eager=eager, engine=float(metric(engine.run)), limit=ACCURACY_LIMIT)

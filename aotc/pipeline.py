@@ -1,0 +1,126 @@
+"""What the compiler does, on one screen: the passes, and the stages from source to bundle.
+
+Data moves down this page and never back up.
+"""
+
+from __future__ import annotations
+
+import gc
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from aotc.backends.ort_cpu.build import specialise
+from aotc.backends.ort_cpu.emit import emit_portable
+from aotc.bundle import Staging
+from aotc.config import Options
+from aotc.export.importer import given_inputs, import_module, with_index_ranges
+from aotc.export.source import Source
+from aotc.oracle import Oracle
+from aotc.parity.cases import all_cases
+from aotc.parity.failure import parity_error
+from aotc.parity.gate import refused_sizes
+from aotc.parity.reference import Eager, example_check, write_references
+from aotc.parity.stage import engine_accuracy, judge_engines
+from aotc.parity.tolerance import configured
+from aotc.parity.verdict import Verdict
+from aotc.rewrite import Context, DumpObserver, Pass, run_passes
+from aotc.rewrite.registry import find
+from aotc.seal import BuildResult, draft, environment, seal
+from aotc_passes.optimise import EliminateDeadCode, FoldBatchNorm, FoldConstants, ShareDuplicates
+
+OPTIMISE: tuple[Pass, ...] = (
+    FoldConstants(),
+    EliminateDeadCode(),
+    ShareDuplicates(),
+    FoldBatchNorm(),
+    EliminateDeadCode(),
+)
+LOWER: dict[str, tuple[Pass, ...]] = {"ort-cpu": ()}
+
+Progress = Callable[[str, str], None]
+"""Told (stage, detail); detail is empty when the stage begins."""
+
+
+def passes_of(options: Options) -> tuple[Pass, ...]:
+    """Return the pipeline of a target, without the passes that the user disabled."""
+    passes = OPTIMISE + LOWER[options.target]
+    off = {find(name, [type(each) for each in passes]) for name in options.disable}
+    return tuple(each for each in passes if type(each) not in off)
+
+
+def build(source: Source, options: Options, out: Path, progress: Progress = lambda *_: None) -> BuildResult:
+    """Compile ``source`` and publish a bundle at ``out``, if and only if it computes what eager computes.
+
+    Raises:
+        RefusedError: This model cannot be compiled.
+        ParityError: The engine differs from eager; the worst inputs are saved beside ``out``.
+        AotcError: Bad configuration or source, missing packages, failing storage.
+    """
+    clock = _Clock(progress)
+    passes = passes_of(options)
+    oracle = Oracle(options.threads or 0)
+    with Staging(out) as staging, tempfile.TemporaryDirectory(dir=staging.destination.parent, prefix=".aotc-") as scratch:
+        cases = Path(scratch)
+
+        clock.stage("import")
+        module = source.model()
+        imported = import_module(module, source)
+        imported = with_index_ranges(imported, Eager(module, imported.rebuild, imported.signature).raises)
+        signature, model = imported.signature, imported.model
+        eager = Eager(module, imported.rebuild, signature)
+        given = given_inputs(source, module, signature)
+
+        clock.stage("optimise")
+        bounds = configured(options.tolerance, signature)
+        check = example_check(eager, given, bounds, oracle) if options.validate_passes == "each" else None
+        observers = [DumpObserver(options.dump_dir)] if options.dump_dir else []
+        records = run_passes(model, passes, Context(oracle), check=check, observers=observers)
+
+        clock.stage("eager")
+        references = write_references(
+            eager, all_cases(signature, given, seed=options.seed), cases, bounds, clock.detail
+        )
+        metric = float(source.accuracy(eager.call)) if source.accuracy else None
+
+        clock.stage("emit")
+        portable = emit_portable(model, staging.path)
+        notes = imported.notes
+        del module, eager, model, imported, check
+        gc.collect()
+        engines = (portable, specialise(staging.path, portable, clock.detail))
+
+        clock.stage("check")
+        contents = draft(staging, source.name, options, signature, engines, records)
+        judged = judge_engines(staging.path, contents, cases, references, options.threads, clock.detail)
+        accuracy = engine_accuracy(source.accuracy, metric, staging.path, contents, options.threads)
+        verdict = Verdict(
+            engines=judged, accuracy=accuracy, environment=environment(), seconds=clock.seconds()
+        )
+        if not verdict.passed:
+            saved = out.with_name(f"{out.name}.failed.npz")
+            raise parity_error(verdict, signature, cases, references, saved, source.path)
+
+        clock.stage("seal")
+        description = seal(staging, contents, verdict, references, cases, refused_sizes(judged))
+    return BuildResult(out, description, verdict, tuple(records), notes)
+
+
+class _Clock:
+    """Times the stages and tells of them."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._starts: list[tuple[str, float]] = []
+
+    def stage(self, name: str) -> None:
+        self._starts.append((name, time.perf_counter()))
+        self._progress(name, "")
+
+    def detail(self, text: str) -> None:
+        self._progress(self._starts[-1][0], text)
+
+    def seconds(self) -> dict[str, float]:
+        ends = [start for _, start in self._starts[1:]] + [time.perf_counter()]
+        return {name: round(end - start, 3) for (name, start), end in zip(self._starts, ends, strict=True)}

@@ -1,0 +1,84 @@
+"""A loaded bundle that runs: every call is checked against the signature before the engine sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any
+
+from aotc.bundle import Description
+from aotc.errors import AotcError, InputError, UsageError
+from aotc.runtime.arrays import Array, to_array
+from aotc.runtime.failures import is_invalid_argument, runtime_failures, text_of
+from aotc.signature import Signature
+
+
+class Engine:
+    """What :func:`aotc.load` returns.
+
+    ``run`` and ``run_flat`` may be called from several threads at once: they share nothing but the session,
+    whose runs are independent of each other. ``close`` frees the session once the calls in progress are done.
+
+    Attributes:
+        description: The content of ``bundle.json``.
+        selection: Which of the bundle's engines runs, and why, in one line.
+    """
+
+    def __init__(
+        self, description: Description, session: Any, weights: Mapping[str, memoryview], selection: str
+    ) -> None:
+        self.description = description
+        self.selection = selection
+        # The session borrows the memory of the weights: the two live and end together.
+        self._loaded: tuple[Any, Mapping[str, memoryview]] | None = (session, weights)
+        self._outputs = [spec.name for spec in self.signature.outputs]
+
+    @property
+    def signature(self) -> Signature:
+        """Names, dtypes, dims, ranges and structure of inputs and outputs."""
+        return self.description.signature
+
+    def run(self, *args: Any, **kwargs: Any) -> Any:
+        """Run with the arguments that forward takes, and return what forward returns, in numpy.
+
+        Arrays and torch tensors may be mixed and nested as in forward. Dataclasses and named tuples come back
+        as dicts whose items are attributes as well.
+
+        Raises:
+            InputError: Arguments that the signature does not allow, or values that the engine refused.
+            UsageError: The engine is closed.
+        """
+        return self.signature.unflatten_result(self.run_flat(self.signature.flatten_call(*args, **kwargs)))
+
+    def run_flat(self, feeds: Mapping[str, Any]) -> dict[str, Array]:
+        """Run with arrays by input name, and return arrays by output name.
+
+        Raises:
+            InputError: A name, dtype, rank, size or value that the signature does not allow, or that the
+                engine refused.
+            AotcError: The engine failed for another reason.
+            UsageError: The engine is closed.
+        """
+        loaded = self._loaded
+        if loaded is None:
+            raise UsageError("this engine is closed", slug="engine")
+        arrays = {name: to_array(name, value) for name, value in feeds.items()}
+        self.signature.check(arrays)
+        try:
+            results = loaded[0].run(self._outputs, arrays)
+        except runtime_failures() as error:
+            kind = InputError if is_invalid_argument(error) else AotcError
+            raise kind(f"the engine failed: {text_of(error)}", slug="run") from error
+        return dict(zip(self._outputs, results, strict=True))
+
+    def close(self) -> None:
+        """Let go of the session and the bundle's memory. Calling it twice is fine."""
+        self._loaded = None
+
+    def __enter__(self) -> Engine:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

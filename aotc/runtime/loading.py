@@ -1,0 +1,69 @@
+"""From a folder to an engine that runs: verify, choose, create."""
+
+from __future__ import annotations
+
+import os
+
+from aotc import optional
+from aotc.bundle import Description, Requirements, open_bundle, read_checked
+from aotc.errors import CompatibilityError, UsageError
+from aotc.runtime.choose import choose
+from aotc.runtime.cpu import cpu_flags
+from aotc.runtime.engine import Engine
+from aotc.runtime.session import check_interface, create_session
+
+TARGET = "ort-cpu"
+
+
+def load(
+    directory: str | os.PathLike[str], *, threads: int | None = None, allow_unexecuted: bool = False
+) -> Engine:
+    """Load the bundle ``directory``. Every file is verified before native code sees a byte of it.
+
+    Args:
+        directory: The folder that ``aotc build -o`` wrote.
+        threads: Threads for one operator; None leaves the choice to ONNX Runtime.
+        allow_unexecuted: Also load a bundle whose engine was never run and has no passed ``aotc check``.
+
+    Raises:
+        UsageError: No such folder, or ``threads`` below 1.
+        IntegrityError: The files are not the ones that were built, or do not belong together.
+        CompatibilityError: The bundle is for another runtime or machine, or its engine was never run.
+        MissingError: onnxruntime is not installed.
+        StorageError: The files cannot be read.
+    """
+    if threads is not None and (isinstance(threads, bool) or threads < 1):
+        raise UsageError(f"threads must be 1 or more, not {threads!r}", slug="threads")
+    bundle = open_bundle(directory)
+    description = bundle.description
+    if description.target != TARGET:
+        raise CompatibilityError(f"the bundle is for {description.target}; this runtime runs {TARGET}")
+    if not allow_unexecuted:
+        _check_executed(directory, description)
+    entry, selection = choose(description, requirements_here())
+    weights = {name: bundle.buffer(name) for name in sorted({tensor.file for tensor in entry.tensors})}
+    session = create_session(bundle.buffer(entry.file), weights, threads=threads)
+    check_interface(session, description.signature)
+    return Engine(description, session, weights, selection)
+
+
+def requirements_here() -> Requirements:
+    """Return what a machine-specific engine built on this machine requires.
+
+    Raises:
+        MissingError: onnxruntime is not installed.
+    """
+    version = optional.require("onnxruntime").__version__
+    return Requirements(onnxruntime=version, cpu_flags=cpu_flags())
+
+
+def _check_executed(directory: str | os.PathLike[str], description: Description) -> None:
+    """Refuse an engine that nobody has run, unless a check on this machine vouches for it."""
+    if description.level == "executed":
+        return
+    checked = read_checked(directory)
+    if checked is None or not checked.vouches_for(description.digest):
+        raise CompatibilityError(
+            "the engine of this bundle was never run: only its graph was verified",
+            hint=f"aotc check {os.fspath(directory)}, on a machine with the device; or allow_unexecuted=True",
+        )

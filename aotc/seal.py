@@ -1,0 +1,135 @@
+"""The seal stage: what is said about a build, written down, digested and published at once."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.metadata
+import os
+import platform
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from aotc import __version__
+from aotc.bundle import Contents, Description, EngineEntry, PassEntry, Refusal, Staging
+from aotc.config import Options
+from aotc.parity.golden_set import copy_golden
+from aotc.parity.reference import Reference
+from aotc.parity.verdict import Verdict
+from aotc.rewrite import PassRecord
+from aotc.runtime import cpu_flags
+from aotc.signature import Signature
+
+_PRODUCERS = ("torch", "onnx", "onnx-ir", "onnxscript", "onnxruntime", "numpy")
+
+
+@dataclasses.dataclass(frozen=True)
+class BuildResult:
+    """A published bundle."""
+
+    directory: Path
+    description: Description
+    verdict: Verdict
+    passes: tuple[PassRecord, ...]
+    notes: tuple[str, ...]
+
+
+def producers() -> dict[str, str]:
+    """Return the versions of everything that shapes the engine's bytes."""
+    versions = {"aotc": __version__, "python": platform.python_version()}
+    for name in _PRODUCERS:
+        try:
+            versions[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            versions[name] = "not installed"
+    return versions
+
+
+def environment() -> dict[str, str]:
+    """Return the machine and versions of this run, for the figures."""
+    return {
+        **producers(),
+        "system": platform.system(),
+        "machine": platform.machine(),
+        "processors": str(os.cpu_count()),
+        "cpu_flags": " ".join(cpu_flags()),
+    }
+
+
+def draft(
+    staging: Staging,
+    name: str,
+    options: Options,
+    signature: Signature,
+    engines: Sequence[EngineEntry],
+    records: Sequence[PassRecord],
+) -> Contents:
+    """Return the contents of a bundle whose engine files are written but not yet checked."""
+    return Contents(
+        producer=producers(),
+        name=name,
+        target=options.target,
+        level="executed",
+        signature=signature,
+        engines=tuple(engines),
+        options=_recorded(options),
+        passes=tuple(_entry(record) for record in records),
+        files=staging.entries(*_engine_files(engines)),
+    )
+
+
+def _recorded(options: Options) -> dict[str, object]:
+    """Return the options that change what is built or how it is judged; folders and threads do not."""
+    return options.model_dump(
+        mode="json", include={"validate_passes", "disable", "tolerance", "seed"}, by_alias=True
+    )
+
+
+def _entry(record: PassRecord) -> PassEntry:
+    refusals = tuple(Refusal(reason=r.reason, where=r.where) for r in record.refusals)
+    return PassEntry(name=record.name, changes=len(record.changes), refusals=refusals)
+
+
+def _engine_files(engines: Sequence[EngineEntry]) -> list[str]:
+    return sorted({e.file for e in engines} | {t.file for e in engines for t in e.tensors})
+
+
+def seal(
+    staging: Staging,
+    contents: Contents,
+    verdict: Verdict,
+    references: Sequence[Reference],
+    cases: Path,
+    refused: set[str],
+) -> Description:
+    """Add golden cases and figures to the staged files and publish the bundle.
+
+    Args:
+        staging: Holds the engine files.
+        contents: The draft.
+        verdict: A positive verdict.
+        references: The cases of the gate.
+        cases: Folder of their files.
+        refused: Dims whose size 0 the signature must refuse.
+    """
+    golden = copy_golden(references, verdict.engines, cases, staging.path)
+    (staging.path / "parity.json").write_text(verdict.model_dump_json(indent=2) + "\n", encoding="utf-8")
+    return staging.publish(
+        contents.model_copy(
+            update={
+                "signature": contents.signature.without_size_zero(refused),
+                "verified_sizes": _verified_sizes(verdict),
+                "golden": golden,
+                "files": {**contents.files, **staging.entries(*(case.inputs for case in golden))},
+                "beside": staging.entries("parity.json", *(case.outputs for case in golden)),
+            }
+        )
+    )
+
+
+def _verified_sizes(verdict: Verdict) -> tuple[Mapping[str, int], ...]:
+    """Return the sizes at which every engine file was equal to eager."""
+    per_engine = [
+        {tuple(sorted(case.sizes.items())) for case in engine.cases if case.outcome == "equal"}
+        for engine in verdict.engines
+    ]
+    return tuple(dict(sizes) for sizes in sorted(set.intersection(*per_engine)))
