@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from aotc.pipeline import build, check
+    from aotc.api import build, check
     from aotc.runtime import load
 
 __all__ = ["__version__", "build", "check", "load"]
 
-_HOME = {"build": "aotc.pipeline", "check": "aotc.pipeline", "load": "aotc.runtime"}
+_HOME = {"build": "aotc.api", "check": "aotc.api", "load": "aotc.runtime"}
 
 
 def __getattr__(name: str) -> Any:

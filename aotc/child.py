@@ -82,7 +82,9 @@ def _main(function: str) -> None:
 
     module, _, name = function.partition(":")
     try:
-        result = getattr(importlib.import_module(module), name)(payload, lambda text: send({"progress": text}))
+        result = getattr(importlib.import_module(module), name)(
+            payload, lambda text: send({"progress": text})
+        )
     except AotcError as error:
         fields = {"message": error.message, "slug": error.name, "where": error.where, "hint": error.hint}
         send({"error": {"class": type(error).__name__, **fields}})

@@ -14,6 +14,9 @@ from aotc.errors import InputError
 
 Size = int | str
 
+_MAX_LENGTH = 400
+_LARGEST = 2**63
+
 _BINARY: dict[type[ast.operator], Callable[[int, int], int]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -35,8 +38,18 @@ def symbols(expression: Size) -> frozenset[str]:
     if isinstance(expression, int):
         return frozenset()
     calls = set(_CALLS)
-    tree = ast.parse(expression, mode="eval")
-    return frozenset(n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and n.id not in calls)
+    return frozenset(
+        n.id for n in ast.walk(_parse(expression)) if isinstance(n, ast.Name) and n.id not in calls
+    )
+
+
+def _parse(expression: str) -> ast.expr:
+    if len(expression) > _MAX_LENGTH:
+        raise InputError(f"a dim expression has {len(expression)} characters, more than {_MAX_LENGTH}")
+    try:
+        return ast.parse(expression, mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise InputError(f"the dim '{expression}' is not an expression") from error
 
 
 def is_symbol(expression: Size) -> bool:
@@ -53,12 +66,19 @@ def evaluate(expression: Size, sizes: Mapping[str, int]) -> int:
     if isinstance(expression, int):
         return expression
     try:
-        return _evaluate(ast.parse(expression, mode="eval").body, sizes)
-    except (SyntaxError, ZeroDivisionError, RecursionError, OverflowError) as error:
+        return _evaluate(_parse(expression), sizes)
+    except (ZeroDivisionError, RecursionError, TypeError) as error:
         raise InputError(f"the dim '{expression}' cannot be evaluated: {error}") from error
 
 
 def _evaluate(node: ast.expr, sizes: Mapping[str, int]) -> int:
+    value = _value(node, sizes)
+    if abs(value) > _LARGEST:
+        raise InputError(f"the dim expression '{ast.unparse(node)}' is larger than any size")
+    return value
+
+
+def _value(node: ast.expr, sizes: Mapping[str, int]) -> int:
     match node:
         case ast.Constant(value=int() as value) if not isinstance(value, bool):
             return value

@@ -15,19 +15,22 @@ from aotc.backends.ort_cpu.build import specialise
 from aotc.backends.ort_cpu.emit import emit_portable
 from aotc.bundle import Staging
 from aotc.config import Options
+from aotc.environment import environment
 from aotc.export.importer import given_inputs, import_module, with_index_ranges
 from aotc.export.source import Source
 from aotc.oracle import Oracle
-from aotc.parity.cases import all_cases
+from aotc.parity.cases import all_cases, one_case
 from aotc.parity.failure import parity_error
 from aotc.parity.gate import refused_sizes
-from aotc.parity.reference import Eager, example_check, write_references
+from aotc.parity.inputs import Feeds
+from aotc.parity.reference import Eager, write_references
 from aotc.parity.stage import engine_accuracy, judge_engines
 from aotc.parity.tolerance import configured
+from aotc.parity.validate import example_check
 from aotc.parity.verdict import Verdict
 from aotc.rewrite import Context, DumpObserver, Pass, run_passes
 from aotc.rewrite.registry import find
-from aotc.seal import BuildResult, draft, environment, seal
+from aotc.seal import BuildResult, draft, seal
 from aotc_passes.optimise import EliminateDeadCode, FoldBatchNorm, FoldConstants, ShareDuplicates
 
 OPTIMISE: tuple[Pass, ...] = (
@@ -50,8 +53,16 @@ def passes_of(options: Options) -> tuple[Pass, ...]:
     return tuple(each for each in passes if type(each) not in off)
 
 
-def build(source: Source, options: Options, out: Path, progress: Progress = lambda *_: None) -> BuildResult:
+def build(
+    source: Source,
+    options: Options,
+    out: Path,
+    progress: Progress = lambda *_: None,
+    only: Feeds | None = None,
+) -> BuildResult:
     """Compile ``source`` and publish a bundle at ``out``, if and only if it computes what eager computes.
+
+    ``only`` replaces every case of the gate by one input set: what ``aotc check --inputs`` replays.
 
     Raises:
         RefusedError: This model cannot be compiled.
@@ -61,7 +72,10 @@ def build(source: Source, options: Options, out: Path, progress: Progress = lamb
     clock = _Clock(progress)
     passes = passes_of(options)
     oracle = Oracle(options.threads or 0)
-    with Staging(out) as staging, tempfile.TemporaryDirectory(dir=staging.destination.parent, prefix=".aotc-") as scratch:
+    with (
+        Staging(out) as staging,
+        tempfile.TemporaryDirectory(dir=staging.destination.parent, prefix=".aotc-") as scratch,
+    ):
         cases = Path(scratch)
 
         clock.stage("import")
@@ -79,10 +93,9 @@ def build(source: Source, options: Options, out: Path, progress: Progress = lamb
         records = run_passes(model, passes, Context(oracle), check=check, observers=observers)
 
         clock.stage("eager")
-        references = write_references(
-            eager, all_cases(signature, given, seed=options.seed), cases, bounds, clock.detail
-        )
-        metric = float(source.accuracy(eager.call)) if source.accuracy else None
+        wanted = one_case(only) if only else all_cases(signature, given, seed=options.seed)
+        references = write_references(eager, wanted, cases, bounds, clock.detail)
+        metric = float(source.accuracy(eager.call)) if source.accuracy and not only else None
 
         clock.stage("emit")
         portable = emit_portable(model, staging.path)

@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib.metadata
-import os
-import platform
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from aotc import __version__
 from aotc.bundle import Contents, Description, EngineEntry, PassEntry, Refusal, Staging
 from aotc.config import Options
+from aotc.environment import producers
 from aotc.parity.golden_set import copy_golden
-from aotc.parity.reference import Reference
+from aotc.parity.golden import Reference
 from aotc.parity.verdict import Verdict
 from aotc.rewrite import PassRecord
-from aotc.runtime import cpu_flags
 from aotc.signature import Signature
-
-_PRODUCERS = ("torch", "onnx", "onnx-ir", "onnxscript", "onnxruntime", "numpy")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,28 +25,6 @@ class BuildResult:
     verdict: Verdict
     passes: tuple[PassRecord, ...]
     notes: tuple[str, ...]
-
-
-def producers() -> dict[str, str]:
-    """Return the versions of everything that shapes the engine's bytes."""
-    versions = {"aotc": __version__, "python": platform.python_version()}
-    for name in _PRODUCERS:
-        try:
-            versions[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            versions[name] = "not installed"
-    return versions
-
-
-def environment() -> dict[str, str]:
-    """Return the machine and versions of this run, for the figures."""
-    return {
-        **producers(),
-        "system": platform.system(),
-        "machine": platform.machine(),
-        "processors": str(os.cpu_count()),
-        "cpu_flags": " ".join(cpu_flags()),
-    }
 
 
 def draft(
@@ -86,7 +58,7 @@ def _recorded(options: Options) -> dict[str, object]:
 
 def _entry(record: PassRecord) -> PassEntry:
     refusals = tuple(Refusal(reason=r.reason, where=r.where) for r in record.refusals)
-    return PassEntry(name=record.name, changes=len(record.changes), refusals=refusals)
+    return PassEntry(name=record.name, changes=record.changes, refusals=refusals)
 
 
 def _engine_files(engines: Sequence[EngineEntry]) -> list[str]:

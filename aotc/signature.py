@@ -85,6 +85,25 @@ class Signature(_Frozen):
     profiles: tuple[dict[str, Profile], ...] = ()
     bounds: dict[str, Bounds] = {}
 
+    @model_validator(mode="after")
+    def _consistent(self) -> Signature:
+        for kind, specs, trees in (
+            ("input", self.inputs, [a.tree for a in self.arguments]),
+            ("output", self.outputs, [self.result]),
+        ):
+            names = [spec.name for spec in specs]
+            if len(set(names)) != len(names):
+                raise ValueError(f"two {kind}s share a name")
+            if sorted(leaf.name for part in trees for leaf in tree.leaves(part)) != sorted(names):
+                raise ValueError(f"the {kind}s are not the tensors of their structure")
+        known = set(self.dims)
+        if unknown := set(self.bounds).union(*self.profiles) - known:
+            raise ValueError(f"no input has the dim '{min(unknown)}'")
+        for spec in self.inputs:
+            if spec.range is not None and not spec.dtype.startswith(("int", "uint")):
+                raise ValueError(f"the input '{spec.name}' has an index range and is {spec.dtype}")
+        return self
+
     @property
     def dims(self) -> tuple[str, ...]:
         """Symbols of the inputs' shapes, sorted."""

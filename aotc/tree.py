@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, Stri
 
 from aotc.errors import InputError, RefusedError
 
-Constant = StrictBool | StrictInt | StrictFloat | StrictStr | None
+Constant = StrictBool | StrictInt | Annotated[StrictFloat, Field(allow_inf_nan=False)] | StrictStr | None
 
 
 class Record(dict[str, Any]):
@@ -55,11 +55,20 @@ class Sequence(_Node):
 
 
 class Dict(_Node):
-    """A dict with string keys (``dict``), or a class with named fields (``record``)."""
+    """A dict with string keys (``dict``), or a class with named fields (``record``).
+
+    ``entries`` are pairs, not a JSON object: their order is the order of the caller's dict, and canonical JSON
+    sorts keys.
+    """
 
     kind: Literal["dict", "record"]
     type: str | None = None
-    items: dict[str, Tree]
+    entries: tuple[tuple[str, Tree], ...]
+
+    @property
+    def items(self) -> dict[str, Tree]:
+        """Return the entries by key."""
+        return dict(self.entries)
 
 
 Tree = Annotated[TensorLeaf | ConstantLeaf | Sequence | Dict, Field(discriminator="kind")]
@@ -125,9 +134,13 @@ def _build_dict(value: Any, fields: dict[Any, Any], name: str, root: str) -> Tre
             slug="unsupported-type",
             hint="use string keys",
         )
-    items = {key: build(item, f"{name}.{key}" if name else key, root=root) for key, item in fields.items()}
+    entries = tuple(
+        (key, build(item, f"{name}.{key}" if name else key, root=root)) for key, item in fields.items()
+    )
     plain = type(value) is dict
-    return Dict(kind="dict" if plain else "record", type=None if plain else type(value).__name__, items=items)
+    return Dict(
+        kind="dict" if plain else "record", type=None if plain else type(value).__name__, entries=entries
+    )
 
 
 def leaves(tree: Tree) -> Iterator[TensorLeaf]:
@@ -203,5 +216,5 @@ def rename(tree: Tree, new_name: Callable[[str], str]) -> Tree:
         case Sequence():
             return tree.model_copy(update={"items": tuple(rename(t, new_name) for t in tree.items)})
         case Dict():
-            items = {key: rename(item, new_name) for key, item in tree.items.items()}
-            return tree.model_copy(update={"items": items})
+            entries = tuple((key, rename(item, new_name)) for key, item in tree.entries)
+            return tree.model_copy(update={"entries": entries})

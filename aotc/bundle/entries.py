@@ -79,10 +79,10 @@ class Refusal(Frozen):
 
 
 class PassEntry(Frozen):
-    """One pass that ran at build time: how many changes it made and what it refused."""
+    """One pass that ran at build time: each change in one line, and what it refused."""
 
     name: str
-    changes: Count
+    changes: tuple[str, ...]
     refusals: tuple[Refusal, ...] = ()
 
 

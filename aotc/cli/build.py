@@ -16,8 +16,12 @@ from aotc.config import TARGETS, load_options
 @click.option("-o", "--out", type=click.Path(path_type=Path), required=True, help="Folder of the bundle.")
 @click.option("--target", type=click.Choice(TARGETS), help="What the engine runs on (default ort-cpu).")
 @click.option("--threads", type=click.IntRange(1), help="Threads of the engine while it is checked.")
-@click.option("--validate", type=click.Choice(["off", "each"]), help="Compare the whole model after each pass.")
-@click.option("--disable", multiple=True, metavar="PASS", help="Leave a pass out; may be given several times.")
+@click.option(
+    "--validate", type=click.Choice(["off", "each"]), help="Compare the whole model after each pass."
+)
+@click.option(
+    "--disable", multiple=True, metavar="PASS", help="Leave a pass out; may be given several times."
+)
 @click.option("--dump-dir", type=click.Path(path_type=Path), help="Write the graph after each pass here.")
 @click.option("--seed", type=click.IntRange(0), help="Seed of the drawn inputs (default 0).")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")

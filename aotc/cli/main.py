@@ -113,7 +113,9 @@ def _report_bug(error: Exception) -> int:
         file.write(f"{sys.argv}\n\n")
         file.writelines(traceback.format_exception(error))
     if inside:
-        click.echo(_printable(f"error[source]: the source file raised {type(error).__name__}: {error}"), err=True)
+        click.echo(
+            _printable(f"error[source]: the source file raised {type(error).__name__}: {error}"), err=True
+        )
         click.echo(f"  where: {frames[-1].filename}:{frames[-1].lineno}\n  report: {file.name}", err=True)
         return 2
     click.echo(_printable(f"internal error: {type(error).__name__}: {error}"), err=True)

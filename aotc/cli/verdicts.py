@@ -15,7 +15,18 @@ def print_verdict(out: Console, verdict: Verdict) -> None:
     rows: list[list[object]] = []
     for engine in verdict.engines:
         rows += _rows(engine)
-    columns = ["engine", "output", "cases", "max abs", "bound there", "worst/bound", "cosine", "top-1", "KL", ""]
+    columns = [
+        "engine",
+        "output",
+        "cases",
+        "max abs",
+        "bound there",
+        "worst/bound",
+        "cosine",
+        "top-1",
+        "KL",
+        "",
+    ]
     out.print(table("", columns, rows))
     for engine in verdict.engines[:1]:
         _print_remarks(out, engine)

@@ -119,7 +119,9 @@ def with_index_ranges(imported: Imported, raises: Raises) -> Imported:
     example = {name: tensor.detach().numpy() for name, tensor in imported.call.flat.items()}
     sizes = imported.signature.check(example)
     ranges: dict[str, IndexRange] = find_index_ranges(imported.model, example, sizes, raises)
-    specs = tuple(spec.model_copy(update={"range": ranges.get(spec.name)}) for spec in imported.signature.inputs)
+    specs = tuple(
+        spec.model_copy(update={"range": ranges.get(spec.name)}) for spec in imported.signature.inputs
+    )
     return dataclasses.replace(imported, signature=imported.signature.model_copy(update={"inputs": specs}))
 
 
@@ -162,7 +164,8 @@ def _specs(values: Any, call: BoundCall | None) -> tuple[TensorSpec, ...]:
         if call is not None:
             example = call.flat[value.name].shape
             shape = [
-                size if isinstance(size, str) else int(want) for size, want in zip(shape, example, strict=True)
+                size if isinstance(size, str) else int(want)
+                for size, want in zip(shape, example, strict=True)
             ]
         specs.append(TensorSpec(name=value.name, dtype=_DTYPES[value.dtype], shape=tuple(shape)))
     return tuple(specs)

@@ -61,7 +61,9 @@ def find_index_ranges(
         for value, size in _indexed_axes(node):
             for use in _origins(value, _Use("", size, node)):
                 uses.setdefault(use.input, []).append(use)
-    found = {name: _confirm(name, _narrowest(entries), example, sizes, raises) for name, entries in uses.items()}
+    found = {
+        name: _confirm(name, _narrowest(entries), example, sizes, raises) for name, entries in uses.items()
+    }
     return {name: allowed for name, allowed in found.items() if allowed is not None}
 
 

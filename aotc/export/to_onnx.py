@@ -137,7 +137,9 @@ def _fold_weight_transposes(graph: ir.Graph) -> None:
 def _permutation(node: ir.Node, weight: ir.Value) -> tuple[int, ...]:
     perm = node.attributes.get("perm")
     assert weight.const_value is not None
-    return tuple(perm.as_ints()) if perm is not None else tuple(reversed(range(len(weight.const_value.shape))))
+    return (
+        tuple(perm.as_ints()) if perm is not None else tuple(reversed(range(len(weight.const_value.shape))))
+    )
 
 
 def _transposed(tensor: ir.TensorProtocol, permutation: tuple[int, ...], name: str) -> ir.LazyTensor:

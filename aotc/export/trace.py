@@ -106,7 +106,9 @@ def refusal_of_export(error: BaseException) -> RefusedError:
             where=where,
             hint="make that axis static in dynamic_shapes, or change the line that fixes it",
         )
-    return RefusedError(f"torch.export cannot trace this model: {_first_line(chain)}", slug="export", where=where)
+    return RefusedError(
+        f"torch.export cannot trace this model: {_first_line(chain)}", slug="export", where=where
+    )
 
 
 def _first_line(chain: list[BaseException], *needles: str) -> str:
@@ -150,7 +152,9 @@ def _name_dims(
         shape = placeholder.meta["val"].shape
         for index, axis in axes.get(name, {}).items():
             if index >= len(shape):
-                raise UsageError(f"dynamic_shapes gives axis {index} of '{name}', which has {len(shape)} axes")
+                raise UsageError(
+                    f"dynamic_shapes gives axis {index} of '{name}', which has {len(shape)} axes"
+                )
             label = f"axis {index} of input '{name}'" + (f" ('{axis.name}')" if axis.name else "")
             if isinstance(shape[index], int):
                 if not axis.auto:

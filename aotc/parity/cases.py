@@ -25,6 +25,11 @@ def all_cases(signature: Signature, given: Sequence[Given], *, seed: int) -> Ite
     yield from generate(signature, [feeds for _, valid, feeds in given if valid], seed=seed)
 
 
+def one_case(feeds: Feeds) -> Iterator[Case]:
+    """Yield one input set alone: if eager refuses it, the engine must refuse it too."""
+    yield Case("inputs", feeds, {}, "bad")
+
+
 def _sizes(signature: Signature, feeds: Feeds) -> dict[str, int]:
     try:
         return signature.check(feeds)

@@ -10,7 +10,7 @@ import numpy as np
 
 from aotc.errors import VerdictError
 from aotc.parity import golden
-from aotc.parity.reference import Reference
+from aotc.parity.golden import Reference
 from aotc.parity.verdict import Verdict
 from aotc.signature import Signature
 

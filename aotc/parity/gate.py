@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from aotc.errors import AotcError
 from aotc.parity import golden
 from aotc.parity.metrics import OutputFigures, compare
-from aotc.parity.reference import Reference
+from aotc.parity.golden import Reference
 from aotc.parity.verdict import CaseVerdict, EngineVerdict, Outcome
 from aotc.signature import Signature
 
 Array = np.ndarray[Any, Any]
+Files = Callable[[str], Path | BinaryIO]
 Run = Callable[[Mapping[str, Array]], Mapping[str, Array]]
 """Runs an engine on flat inputs; refuses inputs with an ``AotcError``."""
 
@@ -23,7 +24,7 @@ Run = Callable[[Mapping[str, Array]], Mapping[str, Array]]
 def judge(
     run: Run,
     references: Sequence[Reference],
-    directory: Path,
+    files: Files,
     signature: Signature,
     on_case: Callable[[str], None] = lambda _: None,
 ) -> tuple[CaseVerdict, ...]:
@@ -31,22 +32,22 @@ def judge(
 
     Args:
         run: The engine.
-        references: The cases; their files lie in ``directory``.
-        directory: Where the case files are.
+        references: The cases.
+        files: Opens their files by name.
         signature: Names and order of inputs and outputs.
         on_case: Told the label of each case before it runs.
     """
     verdicts = []
     for reference in references:
         on_case(reference.label)
-        verdicts.append(_judge_case(run, reference, directory, signature))
+        verdicts.append(_judge_case(run, reference, files, signature))
     return tuple(verdicts)
 
 
-def _judge_case(run: Run, reference: Reference, directory: Path, signature: Signature) -> CaseVerdict:
+def _judge_case(run: Run, reference: Reference, files: Files, signature: Signature) -> CaseVerdict:
     input_names = tuple(spec.name for spec in signature.inputs)
     output_names = tuple(spec.name for spec in signature.outputs)
-    feeds = golden.read_inputs(directory / reference.inputs, input_names)
+    feeds = golden.read_inputs(files(reference.inputs), input_names)
     try:
         got = run(feeds)
     except AotcError as error:
@@ -55,7 +56,7 @@ def _judge_case(run: Run, reference: Reference, directory: Path, signature: Sign
     if reference.outputs is None:
         outcome = "engine accepts" if reference.strict else "not compared"
         return _verdict(reference, outcome, f"eager raises {reference.refusal}")
-    expected = golden.read_expected(directory / reference.outputs, output_names)
+    expected = golden.read_expected(files(reference.outputs), output_names)
     figures = tuple(
         compare(name, np.asarray(got[name]), e.value, e.tolerance, e.unstable) for name, e in expected.items()
     )

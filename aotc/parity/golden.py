@@ -10,13 +10,35 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
+from pydantic import BaseModel, ConfigDict
 
 from aotc.parity.tolerance import Tolerance
 
 Array = np.ndarray[Any, Any]
+
+
+class Reference(BaseModel):
+    """One case on disk: its files, or why eager refused it.
+
+    ``strict``: if eager refused the inputs, the engine must refuse them too.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    label: str
+    kind: str
+    sizes: dict[str, int]
+    inputs: str
+    outputs: str | None
+    refusal: str | None = None
+
+    @property
+    def strict(self) -> bool:
+        """Return whether the engine must refuse what eager refused."""
+        return self.kind != "hard"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,9 +55,9 @@ def write_inputs(path: Path, feeds: Mapping[str, Array], names: tuple[str, ...])
     _write(path, {f"value.{i}": feeds[name] for i, name in enumerate(names)})
 
 
-def read_inputs(path: Path, names: tuple[str, ...]) -> dict[str, Array]:
+def read_inputs(file: Path | BinaryIO, names: tuple[str, ...]) -> dict[str, Array]:
     """Read the inputs of a case by name."""
-    with np.load(path, allow_pickle=False) as archive:
+    with np.load(file, allow_pickle=False) as archive:
         return {name: archive[f"value.{i}"] for i, name in enumerate(names)}
 
 
@@ -53,14 +75,16 @@ def write_expected(path: Path, outputs: Mapping[str, Expected], names: tuple[str
     _write(path, arrays)
 
 
-def read_expected(path: Path, names: tuple[str, ...]) -> dict[str, Expected]:
+def read_expected(file: Path | BinaryIO, names: tuple[str, ...]) -> dict[str, Expected]:
     """Read eager's outputs and bounds of a case by name."""
     outputs = {}
-    with np.load(path, allow_pickle=False) as archive:
+    with np.load(file, allow_pickle=False) as archive:
         for i, name in enumerate(names):
             value = archive[f"value.{i}"]
             tolerance = Tolerance(
-                float(archive[f"atol.{i}"]), float(archive[f"rtol.{i}"]), str(archive[f"origin.{i}"])  # type: ignore[arg-type]
+                float(archive[f"atol.{i}"]),
+                float(archive[f"rtol.{i}"]),
+                str(archive[f"origin.{i}"]),  # type: ignore[arg-type]
             )
             known = f"unstable.{i}" in archive.files
             outputs[name] = Expected(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from aotc.bundle import GoldenCase
-from aotc.parity.reference import Reference
+from aotc.bundle import GoldenCase, OpenBundle
+from aotc.parity.golden import Reference, read_inputs
+from aotc.parity.inputs import Feeds
 from aotc.parity.verdict import EngineVerdict
 
 MAX_BYTES = 8 << 20
@@ -56,3 +58,9 @@ def _equal_labels(engines: Sequence[EngineVerdict]) -> set[str]:
 def _bytes(cases: Path, reference: Reference) -> int:
     names = [reference.inputs, *([reference.outputs] if reference.outputs else [])]
     return sum((cases / name).stat().st_size for name in names)
+
+
+def golden_inputs(bundle: OpenBundle) -> list[Feeds]:
+    """Return the golden inputs of a verified bundle, the example first."""
+    names = tuple(spec.name for spec in bundle.description.signature.inputs)
+    return [read_inputs(io.BytesIO(bundle.buffer(case.inputs)), names) for case in bundle.description.golden]

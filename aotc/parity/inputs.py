@@ -123,12 +123,11 @@ class _Draw:
         }
         self.roles = {s.name: _role(s, self.values[s.name]) for s in signature.inputs}
 
-    def case(
-        self, label: str, sizes: Sizes, kind: Any, hard: Mapping[str, str] | None = None
-    ) -> Case:
+    def case(self, label: str, sizes: Sizes, kind: Any, hard: Mapping[str, str] | None = None) -> Case:
         rng = np.random.default_rng([self.seed, zlib.crc32(label.encode())])
         feeds = {
-            spec.name: self._array(rng, spec, sizes, (hard or {}).get(spec.name)) for spec in self.signature.inputs
+            spec.name: self._array(rng, spec, sizes, (hard or {}).get(spec.name))
+            for spec in self.signature.inputs
         }
         return Case(label, feeds, dict(sizes), kind)
 

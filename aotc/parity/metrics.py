@@ -59,7 +59,9 @@ def compare(name: str, got: Array, eager: Array, tolerance: Tolerance, unstable:
     figures = _errors(got, eager, keep & np.isfinite(eager) & np.isfinite(got), tolerance)
     passed = figures["ratio"] <= 1.0
     reason = None if passed else f"max abs {figures['max_abs']:.3g} is {figures['ratio']:.3g} times the bound"
-    return OutputFigures(name=name, passed=passed, reason=reason, **bound, **figures, **_as_logits(got, eager))
+    return OutputFigures(
+        name=name, passed=passed, reason=reason, **bound, **figures, **_as_logits(got, eager)
+    )
 
 
 def _compare_exact(name: str, got: Array, eager: Array, bound: dict[str, Any]) -> OutputFigures:
@@ -73,9 +75,7 @@ def _compare_exact(name: str, got: Array, eager: Array, bound: dict[str, Any]) -
 def _same_class(got: Array, eager: Array) -> Array:
     with np.errstate(invalid="ignore"):
         infinite = np.isinf(got) & np.isinf(eager) & (got == eager)
-    return np.asarray(
-        (np.isfinite(got) & np.isfinite(eager)) | (np.isnan(got) & np.isnan(eager)) | infinite
-    )
+    return np.asarray((np.isfinite(got) & np.isfinite(eager)) | (np.isnan(got) & np.isnan(eager)) | infinite)
 
 
 def _errors(got: Array, eager: Array, where: Array, tolerance: Tolerance) -> dict[str, Any]:

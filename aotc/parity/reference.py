@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict
-
 from aotc import tree
 from aotc.errors import RefusedError, UsageError
-from aotc.oracle import Oracle
 from aotc.parity import golden
-from aotc.parity.golden import Expected
-from aotc.parity.cases import Given
+from aotc.parity.golden import Expected, Reference
 from aotc.parity.inputs import Case
 from aotc.parity.tolerance import Tolerance, derive, unstable
-from aotc.parity.validate import whole_model_check
-from aotc.rewrite.manager import Check
 from aotc.signature import Signature
 
 if TYPE_CHECKING:
@@ -27,27 +21,6 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, Any]
 Rebuild = Callable[[Mapping[str, Any]], tuple[tuple[Any, ...], dict[str, Any]]]
-
-
-class Reference(BaseModel):
-    """One case on disk: its files, or why eager refused it.
-
-    ``strict``: if eager refused the inputs, the engine must refuse them too.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    label: str
-    kind: str
-    sizes: dict[str, int]
-    inputs: str
-    outputs: str | None
-    refusal: str | None = None
-
-    @property
-    def strict(self) -> bool:
-        """Return whether the engine must refuse what eager refused."""
-        return self.kind != "hard"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -202,18 +175,6 @@ def expect(
         )
         for name, value in outputs.items()
     }
-
-
-def example_check(
-    eager: Eager, given: Sequence[Given], configured: Mapping[str, Tolerance], oracle: Oracle
-) -> Check:
-    """Return the check of ``--validate each``: the whole model on the source's valid inputs."""
-    expected = []
-    for label, valid, feeds in given:
-        outputs = expect(eager, feeds, configured) if valid else ""
-        if not isinstance(outputs, str):
-            expected.append((label, feeds, outputs))
-    return whole_model_check(oracle, expected)
 
 
 def _require_deterministic(eager: Eager, case: Case, before: Mapping[str, Expected]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from aotc.bundle import Contents
 from aotc.child import Progress, run_in_child
-from aotc.parity.reference import Reference
+from aotc.parity.golden import Reference
 from aotc.parity.verdict import Accuracy, EngineVerdict
 from aotc.runtime.unsealed import load_unsealed
 

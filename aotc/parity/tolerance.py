@@ -45,7 +45,9 @@ def configured(bounds: Mapping[str, Bound], signature: Signature) -> dict[str, T
                 hint=f"outputs: {', '.join(outputs)}",
             )
         if not outputs[name].dtype.startswith("float"):
-            raise UsageError(f"the output '{name}' is {outputs[name].dtype} and compared exactly", slug="config")
+            raise UsageError(
+                f"the output '{name}' is {outputs[name].dtype} and compared exactly", slug="config"
+            )
     return {name: Tolerance(bound.atol, bound.rtol, "configured") for name, bound in bounds.items()}
 
 

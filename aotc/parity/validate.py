@@ -9,10 +9,25 @@ import onnx_ir as ir
 from aotc.errors import RefusedError, VerdictError
 from aotc.oracle import Oracle
 from aotc.parity.golden import Expected
+from aotc.parity.cases import Given
 from aotc.parity.inputs import Feeds
 from aotc.parity.metrics import compare
+from aotc.parity.reference import Eager, expect
+from aotc.parity.tolerance import Tolerance
 from aotc.rewrite import Pass
 from aotc.rewrite.manager import Check
+
+
+def example_check(
+    eager: Eager, given: Sequence[Given], configured: Mapping[str, Tolerance], oracle: Oracle
+) -> Check:
+    """Return the check of ``--validate each``: the whole model on the source's valid inputs."""
+    expected = []
+    for label, valid, feeds in given:
+        outputs = expect(eager, feeds, configured) if valid else ""
+        if not isinstance(outputs, str):
+            expected.append((label, feeds, outputs))
+    return whole_model_check(oracle, expected)
 
 
 def whole_model_check(oracle: Oracle, cases: Sequence[tuple[str, Feeds, Mapping[str, Expected]]]) -> Check:

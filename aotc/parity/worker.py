@@ -8,7 +8,7 @@ from typing import Any
 from aotc.bundle import Contents
 from aotc.child import Progress
 from aotc.parity.gate import judge
-from aotc.parity.reference import Reference
+from aotc.parity.golden import Reference
 from aotc.parity.verdict import EngineVerdict
 from aotc.runtime.unsealed import load_unsealed
 
@@ -28,13 +28,11 @@ def check_engines(payload: dict[str, Any], progress: Progress) -> Any:
     references = [Reference.model_validate(item) for item in payload["references"]]
     verdicts = []
     for entry in contents.engines:
-        with load_unsealed(
-            Path(payload["directory"]), contents, entry, threads=payload["threads"]
-        ) as engine:
+        with load_unsealed(Path(payload["directory"]), contents, entry, threads=payload["threads"]) as engine:
             cases = judge(
                 engine.run_flat,
                 references,
-                Path(payload["cases"]),
+                Path(payload["cases"]).joinpath,
                 contents.signature,
                 lambda label, file=entry.file: progress(f"{file}: {label}"),
             )

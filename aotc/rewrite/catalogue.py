@@ -32,17 +32,18 @@ def sections(cls: type[Pass]) -> dict[str, str]:
 
 def to_markdown(passes: Sequence[type[Pass]]) -> str:
     """Return the catalogue of ``passes`` in Markdown, in their order."""
-    rows = [f"| [`{cls.name()}`](#{cls.name()}) | {_summary(cls)} |" for cls in passes]
+    rows = [f"| [`{cls.name()}`](#{cls.name()}) | {summary(cls)} |" for cls in passes]
     table = "\n".join(["| pass | what it does |", "|---|---|", *rows])
     return "\n".join([_HEADER, table, *map(_entry, passes)])
 
 
-def _summary(cls: type[Pass]) -> str:
+def summary(cls: type[Pass]) -> str:
+    """Return the first paragraph of the docstring of ``cls``."""
     return (inspect.getdoc(cls) or "").partition("\n\n")[0].replace("\n", " ")
 
 
 def _entry(cls: type[Pass]) -> str:
-    lines = ["", f"## {cls.name()}", "", _summary(cls), ""]
+    lines = ["", f"## {cls.name()}", "", summary(cls), ""]
     lines += [f"- *{title}*: {text}" for title, text in sections(cls).items()]
     lines += [f"- *Relation*: `{cls.relation.value}`"]
     options = [

@@ -21,13 +21,20 @@ class Engine:
 
     Attributes:
         description: The content of ``bundle.json``.
+        file: The engine file that runs.
         selection: Which of the bundle's engines runs, and why, in one line.
     """
 
     def __init__(
-        self, description: Description, session: Any, weights: Mapping[str, memoryview], selection: str
+        self,
+        description: Description,
+        file: str,
+        session: Any,
+        weights: Mapping[str, memoryview],
+        selection: str,
     ) -> None:
         self.description = description
+        self.file = file
         self.selection = selection
         # The session borrows the memory of the weights: the two live and end together.
         self._loaded: tuple[Any, Mapping[str, memoryview]] | None = (session, weights)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from aotc import optional
-from aotc.bundle import Description, Requirements, open_bundle, read_checked
+from aotc.bundle import Description, OpenBundle, Requirements, open_bundle, read_checked
 from aotc.errors import CompatibilityError, UsageError
 from aotc.runtime.choose import choose
 from aotc.runtime.cpu import cpu_flags
@@ -32,19 +32,24 @@ def load(
         MissingError: onnxruntime is not installed.
         StorageError: The files cannot be read.
     """
+    with open_bundle(directory) as bundle:
+        return load_opened(bundle, threads=threads, allow_unexecuted=allow_unexecuted)
+
+
+def load_opened(bundle: OpenBundle, *, threads: int | None = None, allow_unexecuted: bool = False) -> Engine:
+    """Load the engine of a bundle that has been opened and verified; see :func:`load`."""
     if threads is not None and (isinstance(threads, bool) or threads < 1):
         raise UsageError(f"threads must be 1 or more, not {threads!r}", slug="threads")
-    bundle = open_bundle(directory)
     description = bundle.description
     if description.target != TARGET:
         raise CompatibilityError(f"the bundle is for {description.target}; this runtime runs {TARGET}")
     if not allow_unexecuted:
-        _check_executed(directory, description)
+        _check_executed(bundle.path, description)
     entry, selection = choose(description, requirements_here())
     weights = {name: bundle.buffer(name) for name in sorted({tensor.file for tensor in entry.tensors})}
     session = create_session(bundle.buffer(entry.file), weights, threads=threads)
     check_interface(session, description.signature)
-    return Engine(description, session, weights, selection)
+    return Engine(description, entry.file, session, weights, selection)
 
 
 def requirements_here() -> Requirements:

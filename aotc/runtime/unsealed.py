@@ -22,9 +22,11 @@ def load_unsealed(
     weights = {name: _map(directory / name) for name in files}
     session = create_session(_map(directory / entry.file), weights, threads=threads)
     check_interface(session, contents.signature)
-    return Engine(seal(contents), session, weights, f"{entry.kind}: not sealed yet")
+    return Engine(seal(contents), entry.file, session, weights, f"{entry.kind}: not sealed yet")
 
 
 def _map(path: Path) -> memoryview:
+    if path.stat().st_size == 0:
+        return memoryview(b"")
     with path.open("rb") as file:
         return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))

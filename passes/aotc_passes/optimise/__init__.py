@@ -9,11 +9,11 @@ from aotc_passes.optimise.fold_constants import FoldConstants
 from aotc_passes.optimise.share_duplicates import ShareDuplicates
 
 PASSES: tuple[type[Pass], ...] = (
+    EliminateDeadCode,
     FoldConstants,
     FoldBatchNorm,
-    EliminateDeadCode,
     ShareDuplicates,
 )
-"""All optimising passes, in the order in which they help each other."""
+"""All optimising passes, each after those that prepare for it; a pipeline may run one of them twice."""
 
 __all__ = ["PASSES", "EliminateDeadCode", "FoldBatchNorm", "FoldConstants", "ShareDuplicates"]

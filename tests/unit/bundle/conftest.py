@@ -18,6 +18,7 @@ from aotc.bundle import (
     Refusal,
     Staging,
     TensorEntry,
+    place,
 )
 from aotc.signature import Argument, IndexRange, Profile, Signature, TensorSpec
 from aotc.tree import ConstantLeaf, Dict, TensorLeaf
@@ -43,7 +44,7 @@ SIGNATURE = Signature(
         ),
     ),
     outputs=(TensorSpec(name="b", dtype="float32", shape=("batch", 4)),),
-    result=Dict(kind="dict", items={"b": TensorLeaf(name="b"), "a": ConstantLeaf(value=None)}),
+    result=Dict(kind="dict", entries=(("b", TensorLeaf(name="b")), ("a", ConstantLeaf(value=None)))),
     profiles=({"batch": Profile(min=1, opt=1, max=8)},),
 )
 
@@ -65,7 +66,11 @@ def contents_for(**changes: Any) -> Contents:
         "signature": SIGNATURE,
         "engines": (EngineEntry(file="model.onnx", kind="portable", tensors=(tensor,)),),
         "options": {"validate": "region", "accept": None},
-        "passes": (PassEntry(name="fold", changes=2, refusals=(Refusal(reason="shared", where="fc"),)),),
+        "passes": (
+            PassEntry(
+                name="fold", changes=("fc: a", "fc: b"), refusals=(Refusal(reason="shared", where="fc"),)
+            ),
+        ),
         "verified_sizes": ({"batch": 1}, {"batch": 8}),
         "golden": (
             GoldenCase(
@@ -119,3 +124,11 @@ def contents() -> Callable[..., Contents]:
         return contents_for(**{**listed, **changes})
 
     return make
+
+
+@pytest.fixture(params=["exchange", "aside"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Run the test with the atomic exchange, and as on a file system without it."""
+    if request.param == "aside":
+        monkeypatch.setattr(place, "exchange", lambda first, second: False)
+    return str(request.param)

@@ -65,7 +65,9 @@ def make_signature(**changes: Any) -> Signature:
     return Signature(
         arguments=(
             Argument(
-                name="batch", kind="positional", tree=Dict(kind="dict", items={"ids": TensorLeaf(name="ids")})
+                name="batch",
+                kind="positional",
+                tree=Dict(kind="dict", entries=(("ids", TensorLeaf(name="ids")),)),
             ),
             Argument(name="bias", kind="keyword", tree=TensorLeaf(name="bias")),
         ),
@@ -85,10 +87,10 @@ def make_signature(**changes: Any) -> Signature:
         result=Dict(
             kind="record",
             type="Output",
-            items={
-                "out": Sequence(kind="tuple", items=(TensorLeaf(name="y"),)),
-                "sizes": TensorLeaf(name="sizes"),
-            },
+            entries=(
+                ("out", Sequence(kind="tuple", items=(TensorLeaf(name="y"),))),
+                ("sizes", TensorLeaf(name="sizes")),
+            ),
         ),
         profiles=({"batch": Profile(min=1, opt=1, max=4), "seq": Profile(min=1, opt=3, max=8)},),
     ).model_copy(update=changes)

@@ -1,0 +1,91 @@
+"""The Python API: ``aotc.build``, ``aotc.check``; ``aotc.load`` is the runtime's own."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from aotc.config import load_options
+from aotc.export.source import Source, load_source
+from aotc.parity.verdict import Verdict
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from aotc.seal import BuildResult
+
+
+def build(
+    module: nn.Module,
+    inputs: tuple[Any, ...] | dict[str, Any],
+    *,
+    out: str | os.PathLike[str],
+    target: str = "ort-cpu",
+    dynamic_shapes: Any = None,
+    profiles: Sequence[Mapping[str, tuple[int, int, int]]] = (),
+    more_inputs: Sequence[Any] = (),
+    bad_inputs: Sequence[Any] = (),
+    accuracy: Callable[[Callable[..., Any]], float] | None = None,
+    name: str | None = None,
+    **options: Any,
+) -> BuildResult:
+    """Compile ``module`` and publish a bundle at ``out``, if and only if it computes what eager computes.
+
+    Args:
+        module: The eager model, in eval mode; it is not changed.
+        inputs: Example inputs: a tuple of arguments or a dict of keyword arguments of forward.
+        out: Folder of the bundle; an existing bundle there is replaced at once, or not at all.
+        target: What the engine runs on.
+        dynamic_shapes: As ``torch.export.export`` takes them; default: all static.
+        profiles: (min, opt, max) by dim name; several are allowed.
+        more_inputs: Further valid inputs in the form of ``inputs``.
+        bad_inputs: Inputs that eager refuses; the engine must refuse them too.
+        accuracy: Task metric, higher is better; it is given a function that takes what forward takes and
+            returns its result in numpy.
+        name: Name of the bundle; default: the class of ``module``.
+        **options: Fields of ``aotc.config.Options``: threads, validate, disable, dump_dir, tolerance, seed.
+
+    Raises:
+        ParityError: The engine differs from eager; nothing was published.
+        RefusedError: This model cannot be compiled; says which part and why.
+        AotcError: Bad options, missing packages, failing storage.
+    """
+    from aotc import pipeline
+
+    source = Source(
+        name=name or type(module).__name__,
+        model=lambda: module,
+        inputs=inputs,
+        more_inputs=more_inputs,
+        bad_inputs=bad_inputs,
+        dynamic_shapes=dynamic_shapes,
+        profiles=profiles,
+        accuracy=accuracy,
+    )
+    return pipeline.build(source, load_options({"target": target, **options}, Path.cwd()), Path(out))
+
+
+def check(
+    bundle: str | os.PathLike[str],
+    source: str | os.PathLike[str] | None = None,
+    *,
+    threads: int | None = None,
+) -> Verdict:
+    """Verify a bundle again and return the verdict; ``verdict.passed`` says whether it holds.
+
+    Args:
+        bundle: The folder.
+        source: A source file: eager is run again. Without it the golden inputs are replayed, without torch.
+        threads: Threads of the engine.
+
+    Raises:
+        IntegrityError: The bundle's files are not the ones that were built.
+        AotcError: As ``aotc.load``.
+    """
+    from aotc import replay
+
+    if source is None:
+        return replay.check_golden(Path(bundle), threads)[0]
+    return replay.check_source(Path(bundle), load_source(Path(source)), threads=threads)[0]
