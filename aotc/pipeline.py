@@ -34,10 +34,10 @@ from aotc.seal import BuildResult, draft, seal
 from aotc_passes.optimise import EliminateDeadCode, FoldBatchNorm, FoldConstants, ShareDuplicates
 
 OPTIMISE: tuple[Pass, ...] = (
-    FoldConstants(),
     EliminateDeadCode(),
-    ShareDuplicates(),
+    FoldConstants(),
     FoldBatchNorm(),
+    ShareDuplicates(),
     EliminateDeadCode(),
 )
 LOWER: dict[str, tuple[Pass, ...]] = {"ort-cpu": ()}

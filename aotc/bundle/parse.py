@@ -32,13 +32,13 @@ def parse_description(text: bytes) -> Description:
         raise IntegrityError(_first_fault(error), where=DESCRIPTION) from error
     except rfc8785.CanonicalizationError as error:
         raise IntegrityError(f"{DESCRIPTION} cannot be digested: {error}") from error
-    if description.to_json() != text:
-        raise IntegrityError(f"{DESCRIPTION} is not in the form that aotc writes", hint="build it again")
     if digest != description.digest:
         raise IntegrityError(
             f"{DESCRIPTION} was changed: its content has the digest {digest}, not {description.digest}",
             hint="build or copy the bundle again",
         )
+    if description.to_json() != text:
+        raise IntegrityError(f"{DESCRIPTION} is not in the form that aotc writes", hint="build it again")
     return description
 
 

@@ -46,7 +46,7 @@ def command(as_json: bool) -> None:
     ]
     click.echo(f"aotc {__version__}, Python {document['python']}, {document['system']}")
     click.echo(f"{os.cpu_count()} processors: {' '.join(cpu_flags())}")
-    console().print(table("", ["extra", "package", "version"], rows))
+    console().print(table(["extra", "package", "version"], rows))
     ready = "ready" if not _missing(packages, "cpu") else "not available"
     click.echo(f"target ort-cpu: {ready}")
     for problem in problems:

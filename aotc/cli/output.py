@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Any
 
 import click
+from rich import box
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -32,11 +33,14 @@ def print_json(document: dict[str, Any]) -> None:
     click.echo(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False))
 
 
-def table(title: str, columns: list[str], rows: list[list[object]]) -> Table:
-    """Return a table; every cell is plain text, never markup, because names come from models."""
-    result = Table(title=Text(title), title_justify="left", show_edge=False, pad_edge=False)
+def table(columns: list[str], rows: list[list[object]], *, numbers: int = 0) -> Table:
+    """Return a table whose columns from ``numbers`` on are numbers (0: none is).
+
+    Every cell is plain text, never markup, because names come from models.
+    """
+    result = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
     for index, column in enumerate(columns):
-        result.add_column(escape(column), justify="left" if index == 0 else "right")
+        result.add_column(escape(column), justify="right" if 0 < numbers <= index else "left")
     for row in rows:
         result.add_row(*(Text(_plain(str(cell))) for cell in row))
     return result

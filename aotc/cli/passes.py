@@ -36,7 +36,7 @@ def command(name: str | None, as_json: bool) -> None:
         return
     if name is None:
         rows: list[list[object]] = [[stage, str(p), summary(type(p))] for stage, p in stages]
-        console().print(table("", ["stage", "pass", "what it does"], rows))
+        console().print(table(["stage", "pass", "what it does"], rows))
         return
     for _, current in stages:
         click.echo(f"{current}: {summary(type(current))}")

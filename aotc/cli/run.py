@@ -71,7 +71,7 @@ def command(
         ]
         for name, f in figures.items()
     ]
-    console().print(table("", ["output", "dtype", "shape", "min", "max", "mean", "NaN/Inf"], rows))
+    console().print(table(["output", "dtype", "shape", "min", "max", "mean", "NaN/Inf"], rows, numbers=3))
     click.echo(f"{milliseconds:.1f} ms, first run ({selection})", err=True)
 
 

@@ -27,7 +27,7 @@ def print_verdict(out: Console, verdict: Verdict) -> None:
         "KL",
         "",
     ]
-    out.print(table("", columns, rows))
+    out.print(table(columns, rows, numbers=2))
     for engine in verdict.engines[:1]:
         _print_remarks(out, engine)
     if verdict.accuracy is not None:

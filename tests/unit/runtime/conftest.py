@@ -61,7 +61,19 @@ def reference(ids: np.ndarray, bias: float) -> np.ndarray:
 
 
 def make_signature(**changes: Any) -> Signature:
-    """Return the signature of ``forward(batch: dict, *, bias) -> {"out": (y,), "sizes": sizes}``."""
+    """Return the signature of ``forward(batch: dict, *, bias) -> {"out": (y,), "sizes": sizes}``.
+
+    Other ``inputs`` or ``outputs`` come with arguments or a result of their own, without profiles.
+    """
+    if "inputs" in changes:
+        changes["arguments"] = tuple(
+            Argument(name=spec.name, kind="keyword", tree=TensorLeaf(name=spec.name))
+            for spec in changes["inputs"]
+        )
+        changes["profiles"] = ()
+    if "outputs" in changes:
+        entries = tuple((spec.name, TensorLeaf(name=spec.name)) for spec in changes["outputs"])
+        changes["result"] = Dict(kind="dict", entries=entries)
     return Signature(
         arguments=(
             Argument(
