@@ -1,0 +1,315 @@
+"""``aotc bench``: times a bundle, side by side with eager and the plain export if the source is given."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from aotc.cli.output import StageProgress, console, print_json, table
+from aotc.errors import UsageError
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from aotc.bench import Failure, Feeds, Run, Timing
+    from aotc.bundle import OpenBundle
+    from aotc.export.call import BoundCall
+    from aotc.export.source import Source
+    from aotc.parity.inputs import Case
+    from aotc.runtime import Engine
+    from aotc.signature import Signature
+
+Sizes = dict[str, int]
+_LOADS = 3
+AOTC, EAGER, PLAIN = "aotc", "eager", "plain export"
+
+
+def _parse_sizes(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> list[Sizes]:
+    """Read ``batch=1,seq=128`` of each option."""
+    found = []
+    for value in values:
+        pairs = [part.partition("=") for part in value.split(",")]
+        if not all(name and size.isdecimal() for name, _, size in pairs):
+            raise click.BadParameter(f"'{value}' is not like batch=1,seq=128")
+        found.append({name.strip(): int(size) for name, _, size in pairs})
+    return found
+
+
+@click.command("bench", short_help="Time a bundle.")
+@click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
+@click.option("--vs", type=click.Path(path_type=Path), metavar="SOURCE", help="Time eager and the plain export too.")
+@click.option("--threads", type=click.IntRange(1), help="Threads of every runner (default: usable cores).")
+@click.option("--repeat", type=click.IntRange(1), default=30, show_default=True, help="Timed runs of each runner.")
+@click.option("--sizes", multiple=True, callback=_parse_sizes, metavar="DIM=N,...", help="Sizes instead of opt.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+def command(
+    directory: Path, vs: Path | None, threads: int | None, repeat: int, sizes: list[Sizes], as_json: bool
+) -> None:
+    """Time the bundle DIR at the opt sizes of its profiles, on drawn inputs.
+
+    With --vs SOURCE the eager model and its plain export (torch.onnx.export in a default ONNX Runtime session)
+    take turns with the engine in the same run: only such ratios mean something.
+    """
+    from aotc.bench import busy, load_average, machine, usable_cores
+
+    before = load_average()
+    with StageProgress() as progress:
+        document = _bench(directory, vs, threads or usable_cores(), repeat, sizes, progress)
+    here, after = machine(), load_average()
+    document["machine"] = dataclasses.asdict(here)
+    document["load_average"] = {"before": before, "after": after}
+    document["busy"] = busy(before, after, here.cores)
+    if as_json:
+        print_json(document)
+    else:
+        _print(document, str(here))
+    if document["busy"]:
+        click.echo("warning: other processes used this machine; trust the ratios, not the times", err=True)
+
+
+def _bench(
+    directory: Path, vs: Path | None, threads: int, repeat: int, wanted: list[Sizes], progress: StageProgress
+) -> dict[str, Any]:
+    """Measure everything and return the JSON document, without the machine."""
+    from aotc.bench import measure
+
+    progress("load", "")
+    engine, observed, loading = _load(directory, threads)
+    document = {
+        "schema_version": 1,
+        "bundle": str(directory),
+        "digest": engine.description.digest,
+        "selection": engine.selection,
+        "threads": threads,
+        "repeat": repeat,
+        "load": loading,
+        "sizes": [],
+    }
+    with engine, contextlib.ExitStack() as stack:
+        cases = [_draw(engine.signature, observed, s) for s in _all_sizes(engine.signature, observed[0], wanted)]
+        others: dict[str, Run] = {}
+        if vs is not None:
+            others = stack.enter_context(_rivals(vs, engine.signature, threads, progress))
+        for case in cases:
+            progress("measure", "")
+            runners = {AOTC: engine.run_flat, **others}
+            feeds = _accepted(case, [run for name, run in runners.items() if name != PLAIN])
+            outcomes = measure(runners, feeds, repeat=repeat)
+            document["sizes"].append({"sizes": case.sizes, "runners": _as_json(outcomes)})
+    return document
+
+
+def _load(directory: Path, threads: int) -> tuple[Engine, list[Feeds], dict[str, float]]:
+    """Load several times; return the last engine, inputs that the source gave, and medians in seconds."""
+    taken: dict[str, list[float]] = {}
+    for left in reversed(range(_LOADS)):
+        engine, observed = _load_once(directory, threads, taken)
+        if left:
+            engine.close()
+    return engine, observed, {name: statistics.median(seconds) for name, seconds in taken.items()}
+
+
+def _load_once(directory: Path, threads: int, taken: dict[str, list[float]]) -> tuple[Engine, list[Feeds]]:
+    from aotc import optional
+    from aotc.bundle import open_bundle
+    from aotc.runtime import load_opened
+
+    optional.require("onnxruntime")
+    times = [time.perf_counter()]
+    with open_bundle(directory) as opened:
+        times.append(time.perf_counter())
+        engine = load_opened(opened, threads=threads)
+        times.append(time.perf_counter())
+        observed = _observed(opened)
+    start = time.perf_counter()
+    engine.run_flat(observed[0])
+    first = time.perf_counter() - start
+    parts = {"verify_s": times[1] - times[0], "create_s": times[2] - times[1], "first_run_s": first}
+    for name, seconds in parts.items():
+        taken.setdefault(name, []).append(seconds)
+    return engine, observed
+
+
+def _observed(opened: OpenBundle) -> list[Feeds]:
+    """Return the golden inputs that the source gave, or all if none is among them; the example comes first."""
+    from aotc.parity.golden_set import golden_inputs
+
+    feeds: list[Feeds] = list(golden_inputs(opened))
+    labels = [case.label for case in opened.description.golden]
+    given = [f for label, f in zip(labels, feeds, strict=True) if label.startswith(("example", "more_inputs["))]
+    return given or feeds
+
+
+def _all_sizes(signature: Signature, example: Feeds, wanted: list[Sizes]) -> list[Sizes]:
+    """Return the sizes to time: the wanted ones, else the opt sizes of each profile, else the example's."""
+    usual: Sizes = signature.check(example)
+    profiled = [usual | {name: p.opt for name, p in profile.items()} for profile in signature.profiles]
+    for sizes in wanted:
+        if unknown := sorted(sizes.keys() - usual.keys()):
+            known = ", ".join(usual) or "none"
+            raise UsageError(f"no input has the dim '{unknown[0]}'", slug="sizes", hint=f"dims: {known}")
+    base = profiled[0] if profiled else usual
+    found = [base | sizes for sizes in wanted] or profiled or [usual]
+    return [sizes for index, sizes in enumerate(found) if sizes not in found[:index]]
+
+
+def _draw(signature: Signature, observed: list[Feeds], sizes: Sizes) -> Case:
+    """Draw inputs of the given sizes as the gate does: its first case is the opt sizes of the first profile."""
+    from aotc.parity.inputs import generate
+    from aotc.signature import Profile
+
+    pinned = {name: Profile(min=size, opt=size, max=size) for name, size in sizes.items()}
+    profiles = (pinned, *(signature.profiles or ({},)))
+    case = next(generate(signature.model_copy(update={"profiles": profiles}), [dict(f) for f in observed]))
+    signature.check(case.feeds)
+    return case
+
+
+def _accepted(case: Case, runners: list[Run]) -> Feeds:
+    """Return the drawn inputs, or the example's values at those sizes if a runner refuses the drawn ones."""
+    try:
+        for run in runners:
+            run(case.feeds)
+    except Exception:
+        if case.fallback is None:
+            raise
+        for run in runners:
+            run(case.fallback)
+        return case.fallback
+    return case.feeds
+
+
+@contextlib.contextmanager
+def _rivals(path: Path, signature: Signature, threads: int, progress: StageProgress) -> Iterator[dict[str, Run]]:
+    """Give eager and the plain export of the source at ``path``."""
+    import torch
+
+    from aotc.export.call import bind
+    from aotc.export.source import load_source
+
+    progress("eager", "")
+    source = load_source(path)
+    module = source.model()
+    call = bind(module, source.inputs)
+    if call.arguments != signature.arguments:
+        raise UsageError(
+            f"{path} takes other arguments than the bundle", slug="source", hint="give the source it was built from"
+        )
+    usual_threads = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        with tempfile.TemporaryDirectory(prefix="aotc-bench-") as scratch:
+            progress(PLAIN, "")
+            yield {EAGER: eager_runner(module, call), PLAIN: plain_runner(module, call, source, Path(scratch), threads)}
+    finally:
+        torch.set_num_threads(usual_threads)
+
+
+def eager_runner(module: nn.Module, call: BoundCall) -> Run:
+    """Return a runner of ``module`` in inference mode, on tensors that share the inputs' memory."""
+    import torch
+
+    from aotc.export.call import rebuild
+
+    def run(feeds: Feeds) -> object:
+        args, kwargs = rebuild(call, {name: torch.from_numpy(value) for name, value in feeds.items()})
+        with torch.inference_mode():
+            return module(*args, **kwargs)
+
+    return run
+
+
+def plain_runner(module: nn.Module, call: BoundCall, source: Source, folder: Path, threads: int) -> Run:
+    """Return a runner of the plain export; if there is none, one that raises what stood in the way."""
+    from aotc import optional
+
+    try:
+        path = plain_export(module, call, source, folder)
+        ort = optional.require("onnxruntime")
+        options = ort.SessionOptions()
+        options.intra_op_num_threads = threads
+        session = ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # noqa: BLE001 - the exporter raises many types; the row of the table says which
+        return _raising(error)
+    names = [item.name for item in session.get_inputs()]
+    return lambda feeds: session.run(None, {name: feeds[name] for name in names})
+
+
+def _raising(error: Exception) -> Callable[[Feeds], object]:
+    def run(_: Feeds) -> object:
+        raise error
+
+    return run
+
+
+def plain_export(module: nn.Module, call: BoundCall, source: Source, folder: Path) -> Path:
+    """Export as a user without aotc would: ``torch.onnx.export`` with its defaults; return the file."""
+    import torch
+
+    from aotc.export.trace import quiet
+
+    path = folder / "plain.onnx"
+    with quiet():
+        torch.onnx.export(
+            module,
+            call.bound.args,
+            path,
+            kwargs=call.bound.kwargs,
+            dynamic_shapes=source.dynamic_shapes,
+            input_names=list(call.flat),
+            dynamo=True,
+            optimize=True,
+            verbose=False,
+        )
+    return path
+
+
+def _as_json(outcomes: dict[str, Timing | Failure]) -> dict[str, dict[str, Any]]:
+    from aotc.bench import Failure, ratios
+
+    over = ratios(outcomes, AOTC)
+    found: dict[str, dict[str, Any]] = {}
+    for name, outcome in outcomes.items():
+        if isinstance(outcome, Failure):
+            found[name] = {"failure": outcome.reason}
+        else:
+            times = {"p50_s": outcome.p50, "p95_s": outcome.p95, "best_s": outcome.best}
+            found[name] = {**times, "count": outcome.count, "ratio": over.get(name)}
+    return found
+
+
+def _print(document: dict[str, Any], here: str) -> None:
+    load = {name: f"{seconds * 1e3:.1f} ms" for name, seconds in document["load"].items()}
+    click.echo(f"bundle {document['bundle']} (digest {document['digest'][:12]}), {document['selection']}")
+    click.echo(f"machine: {here}; load average {_average(document)}")
+    click.echo(
+        f"load: verify {load['verify_s']}, create {load['create_s']}, first run {load['first_run_s']} "
+        f"(medians of {_LOADS})"
+    )
+    click.echo(f"{document['threads']} threads, {document['repeat']} runs of each, in turns\n")
+    rows: list[list[object]] = []
+    for entry in document["sizes"]:
+        label = " ".join(f"{name}={size}" for name, size in entry["sizes"].items()) or "static"
+        rows += [[label, name, *_cells(figures)] for name, figures in entry["runners"].items()]
+    console().print(table(["sizes", "runner", "p50 ms", "p95 ms", "x aotc's time", ""], rows, numbers=2))
+
+
+def _average(document: dict[str, Any]) -> str:
+    average = document["load_average"]
+    return ", ".join(f"{when} {'unknown' if x is None else f'{x:.2f}'}" for when, x in average.items())
+
+
+def _cells(figures: dict[str, Any]) -> list[object]:
+    if "failure" in figures:
+        return ["-", "-", "-", figures["failure"]]
+    ratio = figures["ratio"]
+    cells = [f"{figures['p50_s'] * 1e3:.3f}", f"{figures['p95_s'] * 1e3:.3f}"]
+    return [*cells, "-" if ratio is None else f"{ratio:.2f}", ""]
