@@ -1,4 +1,4 @@
-"""Times callables side by side: round after round, each in turn, so that a busy machine hits all of them alike."""
+"""Times callables side by side, in turns, so that a busy machine hits all of them alike."""
 
 from __future__ import annotations
 
@@ -24,8 +24,10 @@ _POLL = 0.005
 _LONGEST_WAIT = 0.25
 _ASLEEP = 0.1
 _BUSY = 0.5
-_TELLING_FLAGS = ("avx2", "avx512f", "avx512_vnni", "avx_vnni", "avx512_bf16", "amx_int8", "amx_bf16")
-_TELLING_FLAGS += ("asimd", "asimddp", "i8mm", "bf16", "sve", "sve2")
+_TELLING_FLAGS = (
+    *("avx2", "avx512f", "avx512_vnni", "avx_vnni", "avx512_bf16", "amx_int8", "amx_bf16"),
+    *("asimd", "asimddp", "i8mm", "bf16", "sve", "sve2"),
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,8 +71,8 @@ def measure(
 ) -> dict[str, Timing | Failure]:
     """Time every runner on the same inputs, interleaved: A B C A B C ...
 
-    A turn is a wait, a run that is not timed, and a timed one. Without the wait the threads of the runner before
-    would still be spinning on the cores; without the first run its data would have to come out of memory.
+    A turn is a wait, a run that is not timed, and a timed one. Without the wait the threads of the runner
+    before would still be spinning on the cores; without the first run, data would have to come out of memory.
 
     Args:
         runners: By name, in the order of the turns. One that raises has a failure and no more turns.
@@ -109,8 +111,8 @@ def one_line(error: BaseException) -> str:
 def until_asleep() -> None:
     """Wait until this process uses no processor time, at most a quarter of a second.
 
-    ONNX Runtime's threads spin for about 50 ms after a run and OpenMP's for about 10 ms: whoever runs next would
-    have to share the cores with them.
+    ONNX Runtime's threads spin for about 50 ms after a run and OpenMP's for about 10 ms: whoever runs next
+    would have to share the cores with them.
     """
     end = time.perf_counter() + _LONGEST_WAIT
     while time.perf_counter() < end:
@@ -177,7 +179,7 @@ def load_average() -> float | None:
 
 
 def busy(before: float | None, after: float | None, cores: int) -> bool:
-    """Return whether others used the machine: much load before we began, or more at the end than we can cause."""
+    """Return whether others used the machine: load before we began, or more at the end than we can cause."""
     return (before is not None and before > _BUSY * cores) or (
         after is not None and after > (1 + _BUSY) * cores
     )

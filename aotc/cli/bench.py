@@ -45,18 +45,24 @@ def _parse_sizes(_: click.Context, __: click.Parameter, values: tuple[str, ...])
 
 @click.command("bench", short_help="Time a bundle.")
 @click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
-@click.option("--vs", type=click.Path(path_type=Path), metavar="SOURCE", help="Time eager and the plain export too.")
+@click.option(
+    "--vs", type=click.Path(path_type=Path), metavar="SOURCE", help="Time eager and the plain export too."
+)
 @click.option("--threads", type=click.IntRange(1), help="Threads of every runner (default: usable cores).")
-@click.option("--repeat", type=click.IntRange(1), default=30, show_default=True, help="Timed runs of each runner.")
-@click.option("--sizes", multiple=True, callback=_parse_sizes, metavar="DIM=N,...", help="Sizes instead of opt.")
+@click.option(
+    "--repeat", type=click.IntRange(1), default=30, show_default=True, help="Timed runs of each runner."
+)
+@click.option(
+    "--sizes", multiple=True, callback=_parse_sizes, metavar="DIM=N,...", help="Sizes instead of opt."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def command(
     directory: Path, vs: Path | None, threads: int | None, repeat: int, sizes: list[Sizes], as_json: bool
 ) -> None:
     """Time the bundle DIR at the opt sizes of its profiles, on drawn inputs.
 
-    With --vs SOURCE the eager model and its plain export (torch.onnx.export in a default ONNX Runtime session)
-    take turns with the engine in the same run: only such ratios mean something.
+    With --vs SOURCE the eager model and its plain export (torch.onnx.export in a default ONNX Runtime
+    session) take turns with the engine in the same run: only such ratios mean something.
     """
     from aotc.bench import busy, load_average, machine, usable_cores
 
@@ -72,7 +78,10 @@ def command(
     else:
         _print(document, str(here))
     if document["busy"]:
-        click.echo("warning: other processes used this machine; trust the ratios, not the times", err=True)
+        click.echo(
+            "warning: the machine was busy, which changes times and ratios; run again when it is quiet",
+            err=True,
+        )
 
 
 def _bench(
@@ -83,7 +92,7 @@ def _bench(
 
     progress("load", "")
     engine, observed, loading = _load(directory, threads)
-    document = {
+    document: dict[str, Any] = {
         "schema_version": 1,
         "bundle": str(directory),
         "digest": engine.description.digest,
@@ -94,7 +103,8 @@ def _bench(
         "sizes": [],
     }
     with engine, contextlib.ExitStack() as stack:
-        cases = [_draw(engine.signature, observed, s) for s in _all_sizes(engine.signature, observed[0], wanted)]
+        sizes = _all_sizes(engine.signature, observed[0], wanted)
+        cases = [_draw(engine.signature, observed, each) for each in sizes]
         others: dict[str, Run] = {}
         if vs is not None:
             others = stack.enter_context(_rivals(vs, engine.signature, threads, progress))
@@ -139,13 +149,12 @@ def _load_once(directory: Path, threads: int, taken: dict[str, list[float]]) -> 
 
 
 def _observed(opened: OpenBundle) -> list[Feeds]:
-    """Return the golden inputs that the source gave, or all if none is among them; the example comes first."""
+    """Return the golden inputs that the source gave (all if none is among them), the example first."""
     from aotc.parity.golden_set import golden_inputs
 
     feeds: list[Feeds] = list(golden_inputs(opened))
-    labels = [case.label for case in opened.description.golden]
-    given = [f for label, f in zip(labels, feeds, strict=True) if label.startswith(("example", "more_inputs["))]
-    return given or feeds
+    by_label = zip((case.label for case in opened.description.golden), feeds, strict=True)
+    return [f for label, f in by_label if label.startswith(("example", "more_inputs["))] or feeds
 
 
 def _all_sizes(signature: Signature, example: Feeds, wanted: list[Sizes]) -> list[Sizes]:
@@ -162,7 +171,7 @@ def _all_sizes(signature: Signature, example: Feeds, wanted: list[Sizes]) -> lis
 
 
 def _draw(signature: Signature, observed: list[Feeds], sizes: Sizes) -> Case:
-    """Draw inputs of the given sizes as the gate does: its first case is the opt sizes of the first profile."""
+    """Draw inputs as the gate does, whose first case has the opt sizes of the first profile."""
     from aotc.parity.inputs import generate
     from aotc.signature import Profile
 
@@ -188,7 +197,9 @@ def _accepted(case: Case, runners: list[Run]) -> Feeds:
 
 
 @contextlib.contextmanager
-def _rivals(path: Path, signature: Signature, threads: int, progress: StageProgress) -> Iterator[dict[str, Run]]:
+def _rivals(
+    path: Path, signature: Signature, threads: int, progress: StageProgress
+) -> Iterator[dict[str, Run]]:
     """Give eager and the plain export of the source at ``path``."""
     import torch
 
@@ -201,14 +212,19 @@ def _rivals(path: Path, signature: Signature, threads: int, progress: StageProgr
     call = bind(module, source.inputs)
     if call.arguments != signature.arguments:
         raise UsageError(
-            f"{path} takes other arguments than the bundle", slug="source", hint="give the source it was built from"
+            f"{path} takes other arguments than the bundle",
+            slug="source",
+            hint="give the source it was built from",
         )
     usual_threads = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
         with tempfile.TemporaryDirectory(prefix="aotc-bench-") as scratch:
             progress(PLAIN, "")
-            yield {EAGER: eager_runner(module, call), PLAIN: plain_runner(module, call, source, Path(scratch), threads)}
+            yield {
+                EAGER: eager_runner(module, call),
+                PLAIN: plain_runner(module, call, source, Path(scratch), threads),
+            }
     finally:
         torch.set_num_threads(usual_threads)
 

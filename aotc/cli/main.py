@@ -1,21 +1,17 @@
-"""``aotc``: finds the command, and turns every error into its text and its exit code."""
+"""``aotc``: finds the command and runs it; ``failures`` turns every error into its text and its exit code."""
 
 from __future__ import annotations
 
 import importlib
 import os
-import platform
 import signal
 import sys
-import tempfile
-import traceback
 from types import FrameType
-from typing import Any
 
 import click
 
 from aotc import __version__
-from aotc.errors import AotcError, InternalError, StorageError
+from aotc.cli import failures
 
 _COMMANDS = {
     "build": "Compile a PyTorch model and verify it against eager.",
@@ -49,85 +45,51 @@ class _Lazy(click.Group):
 @click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="aotc")
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
-@click.pass_context
-def cli(ctx: click.Context, debug: bool) -> None:
+def cli(debug: bool) -> None:
     """Compile PyTorch models ahead of time into engines that were checked against eager.
 
-    Exit codes: 0 done and verified; 1 a negative verdict; 2 usage; 3 this model is refused; 4 integrity or
-    compatibility; 5 the environment lacks something; 70 a bug of aotc; 74 I/O.
+    Exit codes: 0 done and verified; 1 a negative verdict; 2 usage, configuration or the source file; 3 this
+    model is refused; 4 integrity or compatibility; 5 the environment lacks something; 70 a bug of aotc;
+    74 I/O; 130 and 143 interrupted.
     """
-    ctx.obj = debug
 
 
 def main() -> None:
     """Run the command line and exit."""
+    _prepare_streams()
     signal.signal(signal.SIGTERM, _terminate)
-    debug = "--debug" in sys.argv[1:]
+    if "_AOTC_COMPLETE" in os.environ:  # the shell asks for completions
+        cli.main(prog_name="aotc")
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(args: list[str]) -> int:
+    """Run the command line ``args`` and return the exit code.
+
+    Not by ``cli.main``: that takes every EOFError for an interrupt and every broken pipe for a reader that
+    went away.
+    """
+    context = None
     try:
-        sys.exit(cli.main(standalone_mode=False) or 0)
-    except click.ClickException as error:
-        error.show()
-        sys.exit(error.exit_code)
-    except (KeyboardInterrupt, click.Abort):
-        click.echo("interrupted", err=True)
-        sys.exit(130)
-    except BrokenPipeError:
-        # The reader of our output went away: there is nobody left to tell.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(1)
-    except AotcError as error:
-        _show(error, error.render(), debug)
-        sys.exit(error.exit_code)
-    except OSError as error:
-        wrapped = StorageError(f"{error.strerror or error}: {error.filename or ''}".rstrip(": "))
-        _show(error, wrapped.render(), debug)
-        sys.exit(wrapped.exit_code)
-    except Exception as error:  # noqa: BLE001 - everything else is a bug of ours or of the user's own code
-        sys.exit(_report_bug(error))
+        with cli.make_context("aotc", list(args)) as context:
+            cli.invoke(context)
+    except BaseException as error:  # noqa: BLE001 - the outermost frame: every exception has an exit code
+        return failures.report(error, args, context)
+    return 0
+
+
+def _prepare_streams() -> None:
+    """Let nothing that is printed fail for its characters, and no file become stdin, stdout or stderr."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:  # closed: the next file opened would get its number, and whatever is printed
+            os.open(os.devnull, os.O_RDWR)
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _terminate(number: int, frame: FrameType | None) -> None:
     """Leave by an exception, so that staging folders are removed and children end."""
-    sys.exit(128 + number)
-
-
-def _show(error: BaseException, text: str, debug: bool) -> None:
-    if debug:
-        traceback.print_exception(error)
-    click.echo(_printable(text), err=True)
-
-
-def _printable(text: str) -> str:
-    """Drop control characters: names from models must not steer the terminal."""
-    return "".join(c for c in text if c == "\n" or c.isprintable())
-
-
-def _report_bug(error: Exception) -> int:
-    """Write a report file and say where; user code that raised is named as such."""
-    frames = traceback.extract_tb(error.__traceback__)
-    inside = bool(frames) and "aotc_source_" in str(_module_of(error))
-    with tempfile.NamedTemporaryFile(
-        "w", prefix="aotc-report-", suffix=".txt", delete=False, encoding="utf-8"
-    ) as file:
-        file.write(f"aotc {__version__}, Python {platform.python_version()}, {platform.platform()}\n")
-        file.write(f"{sys.argv}\n\n")
-        file.writelines(traceback.format_exception(error))
-    if inside:
-        click.echo(
-            _printable(f"error[source]: the source file raised {type(error).__name__}: {error}"), err=True
-        )
-        click.echo(f"  where: {frames[-1].filename}:{frames[-1].lineno}\n  report: {file.name}", err=True)
-        return 2
-    click.echo(_printable(f"internal error: {type(error).__name__}: {error}"), err=True)
-    click.echo(f"  this is a bug of aotc; please report it with {file.name}", err=True)
-    return InternalError.exit_code
-
-
-def _module_of(error: Exception) -> Any:
-    """Return the module of the innermost frame."""
-    trace = error.__traceback__
-    name = None
-    while trace is not None:
-        name = trace.tb_frame.f_globals.get("__name__")
-        trace = trace.tb_next
-    return name
+    raise failures.Terminated(128 + number)

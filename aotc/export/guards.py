@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
+import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aotc.errors import RefusedError
@@ -40,27 +43,86 @@ def unchanged(module: nn.Module) -> Iterator[None]:
     Raises:
         RefusedError: forward replaced a tensor attribute of the module.
     """
-    before = [(path, part, _attributes(part)) for path, part in module.named_modules()]
-    yield
-    changed = None
-    for path, part, attributes in before:
-        now = _attributes(part)
-        for name in now.keys() | attributes.keys():
-            if now.get(name) is not attributes.get(name) and _is_tensor(now.get(name)):
-                changed = f"{path}.{name}" if path else name
-        _restore(part, attributes)
-    if changed is not None:
-        raise RefusedError(
-            f"forward mutates module state (attribute '{changed}')",
-            slug="module-state",
-            hint="make the state an explicit input and output of forward",
-        )
+    before = [(path, part, _State(part)) for path, part in module.named_modules()]
+    changed: tuple[str, nn.Module, str] | None = None
+    try:
+        yield
+    finally:
+        for path, part, state in before:
+            for name in state.changed():
+                changed = changed or (f"{path}.{name}" if path else name, part, name)
+            state.restore()
+        if changed is not None:
+            # Also where tracing failed: a fake tensor that was stored is the likely cause.
+            raise RefusedError(
+                f"forward mutates module state (attribute '{changed[0]}')",
+                slug="module-state",
+                where=_assignment(changed[1], changed[2]),
+                hint="make the state an explicit input and output of forward",
+            )
 
 
-def _attributes(part: nn.Module) -> dict[str, Any]:
-    hidden = {"_parameters", "_buffers", "_modules"}
-    plain = {k: v for k, v in vars(part).items() if k not in hidden}
-    return plain | dict(part._buffers)
+class _State:
+    """The attributes of a module, and the entries of every container that can be reached from them.
+
+    A forward may store tensors in ``self.x``, in a list or dict it keeps, or in an object such as a cache.
+    """
+
+    def __init__(self, part: nn.Module) -> None:
+        self._part = part
+        self._fields: list[tuple[str, _Container, dict[Any, Any]]] = []
+        seen: set[int] = set()
+        self._add("", vars(part), seen)
+
+    def _add(self, name: str, value: Any, seen: set[int]) -> None:
+        container = _container(value)
+        if container is None or id(container) in seen:
+            return
+        seen.add(id(container))
+        entries = dict(_entries(container))
+        self._fields.append((name, container, entries))
+        for key, item in entries.items():
+            if not (container is vars(self._part) and key in _TORCH_OWN):
+                self._add(name or str(key), item, seen)
+
+    def changed(self) -> list[str]:
+        """Return the attributes that hold or held another tensor."""
+        names = []
+        for name, container, before in self._fields:
+            now = dict(_entries(container))
+            for key in [*before, *(key for key in now if key not in before)]:
+                old, new = before.get(key), now.get(key)
+                if old is not new and (_is_tensor(old) or _holds_tensor(new)):
+                    names.append(str(key) if name in ("", "_buffers", "_parameters") else name)
+        return names
+
+    def restore(self) -> None:
+        """Put every container's entries back."""
+        for _, container, before in self._fields:
+            if isinstance(container, list):
+                container[:] = before.values()
+            elif [*_entries(container)] != [*before.items()]:
+                container.clear()
+                container.update(before)
+
+
+_Container = dict[Any, Any] | list[Any]
+_TORCH_OWN = ("_modules", "_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+
+
+def _container(value: Any) -> _Container | None:
+    """Return the dict or list whose entries are the state of ``value``; None for what holds none."""
+    from torch import nn
+
+    if isinstance(value, dict | list):
+        return value
+    if _is_tensor(value) or callable(value) or isinstance(value, nn.Module) or not hasattr(value, "__dict__"):
+        return None
+    return vars(value) if isinstance(vars(value), dict) else None
+
+
+def _entries(container: _Container) -> Iterator[tuple[Any, Any]]:
+    yield from enumerate(container) if isinstance(container, list) else list(container.items())
 
 
 def _is_tensor(value: Any) -> bool:
@@ -69,14 +131,23 @@ def _is_tensor(value: Any) -> bool:
     return isinstance(value, torch.Tensor)
 
 
-def _restore(part: nn.Module, attributes: dict[str, Any]) -> None:
-    for name in vars(part).keys() - attributes.keys() - {"_parameters", "_buffers", "_modules"}:
-        del vars(part)[name]
-    for name, value in attributes.items():
-        if name in part._buffers:
-            part._buffers[name] = value
-        else:
-            vars(part)[name] = value
+def _holds_tensor(value: Any) -> bool:
+    """Return whether ``value`` is a tensor or a container with one in it."""
+    if isinstance(value, dict | list | tuple | set):
+        return any(map(_holds_tensor, value.values() if isinstance(value, dict) else value))
+    return _is_tensor(value)
+
+
+def _assignment(part: nn.Module, name: str) -> str | None:
+    """Return ``file.py:line`` of where forward touches ``self.NAME``, or else of forward itself."""
+    try:
+        lines, first = inspect.getsourcelines(type(part).forward)
+        file = Path(inspect.getfile(type(part).forward)).name
+    except (OSError, TypeError):
+        return None
+    uses = [i for i, line in enumerate(lines) if re.search(rf"\bself\.{re.escape(name)}\b", line)]
+    written = [i for i in uses if re.search(r"[^=!<>]=[^=]|\.(append|update|extend|insert)\(", lines[i])]
+    return f"{file}:{first + (written or uses or [0])[0]}"
 
 
 def refuse_mutation(program: ExportedProgram) -> None:
@@ -86,14 +157,19 @@ def refuse_mutation(program: ExportedProgram) -> None:
         RefusedError: The engine is stateless: later calls, or the caller, would not see the update.
     """
     signature = program.graph_signature
-    state = dict(signature.inputs_to_buffers) | dict(signature.inputs_to_parameters)
+    state = {
+        **{name: ("buffer", target) for name, target in signature.inputs_to_buffers.items()},
+        **{name: ("parameter", target) for name, target in signature.inputs_to_parameters.items()},
+        **{n: ("attribute", target) for n, target in signature.inputs_to_lifted_tensor_constants.items()},
+    }
     inputs = set(signature.user_inputs)
     for node in program.graph.nodes:
         for target in _written(node):
             root = _storage_root(target)
             if root.name in state:
+                kind, path = state[root.name]
                 raise RefusedError(
-                    f"forward mutates module state (buffer '{state[root.name].removeprefix('module.')}')",
+                    f"forward mutates module state ({kind} '{path.removeprefix('module.')}')",
                     slug="module-state",
                     where=stack_place(node),
                     hint="make the state an explicit input and output of forward",
@@ -177,7 +253,8 @@ def _without_dropout(node: torch.fx.Node) -> bool:
     arguments.update({argument.name: value for argument, value in _schema_arguments(node)})
     if "dropout_p" in arguments:
         return float(arguments["dropout_p"]) == 0.0
-    return arguments.get("train") is False
+    train = arguments.get("train", arguments.get("training"))
+    return train is False or (train is not None and arguments.get("p") == 0)
 
 
 def stack_place(node: torch.fx.Node) -> str | None:

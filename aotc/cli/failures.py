@@ -1,0 +1,182 @@
+"""Every error as its text and its exit code: the user's own exceptions are the user's, bugs are ours."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import platform
+import sys
+import tempfile
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+
+import click
+
+from aotc import __version__
+from aotc.errors import AotcError, InternalError, MissingError, StorageError, UsageError
+
+_SOURCE = "aotc_source_"
+"""How the module of every source file is called."""
+_INTERRUPTED = 130
+
+
+class Terminated(SystemExit):
+    """SIGTERM arrived."""
+
+
+def report(error: BaseException, args: Sequence[str], context: click.Context | None) -> int:
+    """Tell the user of ``error``, in the way that ``args`` ask for, and return the exit code.
+
+    Args:
+        error: What ended the command.
+        args: The command line.
+        context: Of the command line, if it got that far; knows whether a JSON document was printed.
+    """
+    if isinstance(error, click.exceptions.Exit):
+        return error.exit_code
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        error.show()
+        return error.exit_code
+    if isinstance(error, OSError) and _failed_to_print(error):
+        return _without_output(error)
+    if "--debug" in args:
+        traceback.print_exception(error)
+    if isinstance(error, KeyboardInterrupt | click.Abort | Terminated):
+        click.echo("interrupted", err=True)
+        return int(str(error.code)) if isinstance(error, Terminated) else _INTERRUPTED
+    shown = as_expected(error) or _bug(error)
+    try:
+        _print(shown, as_json="--json" in args, context=context)
+    except OSError as unprinted:
+        _without_output(unprinted)
+    return shown.exit_code
+
+
+def as_expected(error: BaseException) -> AotcError | None:
+    """Return the error that the user is shown for ``error``; None if it is a bug of ours."""
+    place = source_place(error)
+    if isinstance(error, AotcError):
+        error.where = error.where or place
+        return error
+    if isinstance(error, InternalError):
+        return None
+    if isinstance(error, click.ClickException):
+        return _usage(error)
+    if isinstance(error, MemoryError):
+        return MissingError("there is not enough memory", where=place)
+    if place is not None or isinstance(error, SystemExit):
+        text = f"{type(error).__name__}: {error}".removesuffix(": ")
+        return UsageError(text, slug="source", where=place, hint="aotc --debug ... shows the traceback")
+    return _storage(error) if isinstance(error, OSError) else None
+
+
+def source_place(error: BaseException) -> str | None:
+    """Return the innermost line of a source file that ``error`` passed through, if it did."""
+    if isinstance(error, SyntaxError) and error.filename and not error.filename.startswith("<"):
+        return f"{_shown(error.filename)}:{error.lineno}"
+    current: BaseException | None = error
+    while current is not None:
+        if place := _innermost(current.__traceback__):
+            return place
+        current = current.__cause__
+    return None
+
+
+def _innermost(trace: TracebackType | None) -> str | None:
+    found = None
+    while trace is not None:
+        frame = trace.tb_frame
+        if str(frame.f_globals.get("__name__")).startswith(_SOURCE):
+            found = f"{_shown(frame.f_code.co_filename)}:{trace.tb_lineno}, in {frame.f_code.co_name}"
+        trace = trace.tb_next
+    return found
+
+
+def _shown(file: str) -> str:
+    path = Path(file)
+    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
+
+
+def _usage(error: click.ClickException) -> UsageError:
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    hint = f"{context.command_path} --help" if context is not None else None
+    return UsageError(error.format_message(), hint=hint)
+
+
+def _storage(error: OSError) -> StorageError:
+    reason, file = error.strerror or str(error), os.fsdecode(error.filename or "")
+    temporary = tempfile.gettempdir()
+    if file.startswith(temporary):  # a name of ours that is gone by now
+        return StorageError(f"cannot use the temporary folder: {reason}", hint="set TMPDIR to another folder")
+    hint = f"free space, also in {temporary}" if error.errno == errno.ENOSPC else None
+    return StorageError(f"{reason}: {file}".removesuffix(": "), hint=hint)
+
+
+def _failed_to_print(error: OSError) -> bool:
+    """Return whether ``error`` comes from writing to stdout or stderr."""
+    trace, module = error.__traceback__, ""
+    while trace is not None:
+        module = str(trace.tb_frame.f_globals.get("__name__"))
+        trace = trace.tb_next
+    return module.partition(".")[0] in ("click", "rich")
+
+
+def _without_output(error: OSError) -> int:
+    """Say why if anybody listens, and let the interpreter flush what is left into nothing."""
+    if error.errno != errno.EPIPE:  # otherwise the reader went away, as `aotc inspect | head` does
+        with contextlib.suppress(OSError):
+            click.echo(StorageError(f"cannot print the result: {error.strerror}").render(), err=True)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (1, 2):
+        os.dup2(nowhere, stream)
+    return StorageError.exit_code
+
+
+def _bug(error: BaseException) -> AotcError:
+    """Write a report file and return what to say; the file stays."""
+    lines = [f"aotc {__version__}, Python {platform.python_version()}, {platform.platform()}\n"]
+    lines += [f"{sys.argv}\n\n", *traceback.format_exception(error)]
+    return _Bug(
+        f"{type(error).__name__}: {error}" if not isinstance(error, InternalError) else str(error),
+        where="this is a bug of aotc, not of your model",
+        hint=f"report it with {_write(lines)}",
+    )
+
+
+class _Bug(AotcError):
+    """Only for its text: a bug is not an error that aotc raises on purpose."""
+
+    slug = "internal"
+    exit_code = InternalError.exit_code
+
+
+def _write(lines: Sequence[str]) -> str:
+    try:
+        with tempfile.NamedTemporaryFile(
+            "w", prefix="aotc-report-", suffix=".txt", delete=False, encoding="utf-8", errors="backslashreplace"
+        ) as file:
+            file.writelines(lines)
+        return file.name
+    except OSError:
+        return "the traceback that aotc --debug ... shows"
+
+
+def _print(error: AotcError, *, as_json: bool, context: click.Context | None) -> None:
+    """Print the text on stderr, and with ``--json`` a document on stdout if it has none yet."""
+    from aotc.cli.output import PRINTED, plain, print_json, say
+
+    say(error.render(), err=True)
+    if as_json and not (context and PRINTED in context.meta):
+        from aotc.cli.document import ErrorDocument, Problem
+
+        problem = Problem(
+            name=error.name,
+            message=plain(error.message, keep="\n"),
+            where=error.where,
+            fix=error.hint,
+            exit_code=error.exit_code,
+        )
+        print_json(ErrorDocument(error=problem).to_dict())
