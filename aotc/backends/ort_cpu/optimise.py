@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,7 +16,10 @@ from aotc.backends.ort_cpu import INLINE_BYTES, OPTIMISED, OPTIMISED_WEIGHTS, PO
 from aotc.backends.ort_cpu.emit import external, write_tensor
 from aotc.bundle import EngineEntry, Requirements, TensorEntry
 from aotc.child import Progress
+from aotc.errors import RefusedError
+from aotc.ir import scopes
 from aotc.runtime import requirements_here
+from aotc.runtime.failures import runtime_failures, text_of
 
 _GRAPH, _DATA = "graph.onnx", "data"
 
@@ -54,7 +58,20 @@ def _run_optimiser(model: Path, scratch: Path) -> None:
         "session.disable_prepacking": "1",
     }.items():
         options.add_session_config_entry(key, value)
-    onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
+    try:
+        onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
+    except runtime_failures() as error:
+        text = text_of(error).replace(str(model), model.name)
+        raise RefusedError(
+            f"onnxruntime cannot load this graph: {text}", slug="ort-cpu", where=_place_in(model, text)
+        ) from error
+
+
+def _place_in(model: Path, text: str) -> str | None:
+    """Return the place, in the module's words, of the first node that ONNX Runtime's message names."""
+    nodes = {node.name: node for node in ir.load(model).graph.all_nodes() if node.name}
+    named = [nodes[word] for word in re.findall(r"[\w.:/-]+", text) if word in nodes]
+    return scopes.describe(named[0]) if named else None
 
 
 def _share_weights(model: ir.Model, directory: Path, portable: EngineEntry) -> list[TensorEntry]:
