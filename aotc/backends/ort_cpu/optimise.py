@@ -99,7 +99,7 @@ def _entry(file: BinaryIO, value: ir.Value, known: Mapping[bytes, TensorEntry]) 
     shared = known.get(hashlib.sha256(tensor.tobytes()).digest())
     if shared is None:
         return write_tensor(file, str(value.name), tensor, OPTIMISED_WEIGHTS)
-    shape, dtype = tuple(int(size) for size in tensor.shape), tensor.dtype.numpy().name
+    shape, dtype = tensor.shape.numpy(), tensor.dtype.numpy().name
     return shared.model_copy(update={"name": str(value.name), "shape": shape, "dtype": dtype})
 
 
