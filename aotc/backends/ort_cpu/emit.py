@@ -69,7 +69,7 @@ def write_tensor(file: BinaryIO, name: str, tensor: ir.TensorProtocol, location:
     return TensorEntry(
         name=name,
         dtype=tensor.dtype.numpy().name,
-        shape=tensor.shape.numpy(),
+        shape=tuple(tensor.shape.numpy()),
         file=location,
         offset=offset,
         length=len(data),
