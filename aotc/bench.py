@@ -7,6 +7,7 @@ import dataclasses
 import gc
 import os
 import platform
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -103,9 +104,9 @@ def _turn(run: Run, feeds: Feeds, clock: Callable[[], float]) -> float:
 
 
 def one_line(error: BaseException) -> str:
-    """Return the kind of ``error`` and the first line of its text."""
+    """Return the kind of ``error`` and the first line of its text, without addresses of objects."""
     lines = str(error).strip().splitlines() or [""]
-    return f"{type(error).__name__}: {lines[0]}"[:200]
+    return re.sub(r" at 0x[0-9a-f]+", "", f"{type(error).__name__}: {lines[0]}")[:200]
 
 
 def until_asleep() -> None:

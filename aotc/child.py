@@ -6,8 +6,10 @@ would import the caller's main module again, which runs a user's script twice.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -32,7 +34,9 @@ def run_in_child(function: str, payload: dict[str, Any], on_progress: Progress =
         InternalError: The function raised anything else.
     """
     process = subprocess.Popen(
-        [sys.executable, "-m", "aotc.child", function],
+        # -P: a file in the working directory must not stand in for a module.
+        [sys.executable, "-P", "-m", "aotc.child", function],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -42,8 +46,8 @@ def run_in_child(function: str, payload: dict[str, Any], on_progress: Progress =
     assert process.stdout is not None
     last: dict[str, Any] = {}
     try:
-        with process.stdin as stdin:
-            json.dump(payload, stdin)
+        with contextlib.suppress(BrokenPipeError), process.stdin as stdin:
+            json.dump(payload, stdin)  # a child that died at once is reported below
         for line in process.stdout:
             last = json.loads(line)
             if "progress" in last:
@@ -74,7 +78,10 @@ def _result(function: str, code: int, last: dict[str, Any]) -> Any:
 def _main(function: str) -> None:
     """Run in the child: the payload on stdin, one JSON object a line on the real stdout."""
     payload = json.load(sys.stdin)
-    out, sys.stdout = sys.stdout, sys.stderr  # whatever prints must not end up among the results
+    # Whatever prints, native code too, must not end up among the results.
+    out = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    sys.stdout = sys.stderr
 
     def send(message: dict[str, Any]) -> None:
         out.write(json.dumps(message) + "\n")
@@ -87,7 +94,8 @@ def _main(function: str) -> None:
         )
     except AotcError as error:
         fields = {"message": error.message, "slug": error.name, "where": error.where, "hint": error.hint}
-        send({"error": {"class": type(error).__name__, **fields}})
+        known = next(kind for kind in type(error).__mro__ if getattr(errors, kind.__name__, None) is kind)
+        send({"error": {"class": known.__name__, **fields}})
     else:
         send({"result": result})
 

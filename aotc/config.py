@@ -10,14 +10,21 @@ import os
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from aotc.errors import UsageError
 
 TARGETS = ("ort-cpu",)
 _ENVIRONMENT = "AOTC_"
+
+
+def _no_bool(value: Any) -> Any:
+    """Refuse ``threads = true``, which would otherwise count as 1."""
+    if isinstance(value, bool):
+        raise ValueError("Input should be a number, not true or false")  # noqa: TRY004 - pydantic's way
+    return value
 
 
 class Bound(BaseModel):
@@ -35,7 +42,7 @@ class Options(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     target: Literal["ort-cpu"] = "ort-cpu"
-    threads: int | None = Field(default=None, ge=1)
+    threads: Annotated[int | None, BeforeValidator(_no_bool)] = Field(default=None, ge=1)
     """Threads of the engine while it is checked; None leaves it to the runtime."""
     validate_passes: Literal["off", "each"] = Field(default="off", alias="validate")
     """``each`` compares the whole model with eager after each pass and names the guilty one."""
@@ -45,7 +52,7 @@ class Options(BaseModel):
     """Folder for the graph's text after each pass that changed it."""
     tolerance: dict[str, Bound] = {}
     """Bounds by output name instead of the derived ones; recorded in the bundle."""
-    seed: int = Field(default=0, ge=0)
+    seed: Annotated[int, BeforeValidator(_no_bool)] = Field(default=0, ge=0)
     """Seeds the drawn inputs of the gate."""
 
 
@@ -63,7 +70,7 @@ def load_options(flags: Mapping[str, Any], directory: Path) -> Options:
     found = {key: (value, origin) for key, value in values.items()}
     for key in _names():
         if (text := os.environ.get(_ENVIRONMENT + key.upper())) is not None:
-            parts: Any = tuple(text.split(",")) if key == "disable" else text
+            parts: Any = tuple(filter(None, text.split(","))) if key == "disable" else text
             found[key] = (parts, f"environment variable {_ENVIRONMENT}{key.upper()}")
     found |= {key: (value, "command line") for key, value in flags.items() if value not in (None, ())}
     for key, (_, where) in found.items():
@@ -73,9 +80,9 @@ def load_options(flags: Mapping[str, Any], directory: Path) -> Options:
         return Options.model_validate({key: value for key, (value, _) in found.items()})
     except ValidationError as error:
         first = error.errors()[0]
-        key = str(first["loc"][0]) if first["loc"] else ""
-        where = found[key][1] if key in found else None
-        raise UsageError(f"option '{key}': {first['msg']}", slug="config", where=where) from error
+        key = str(first["loc"][0])
+        path = ".".join(map(str, first["loc"]))
+        raise UsageError(f"option '{path}': {first['msg']}", slug="config", where=found[key][1]) from error
 
 
 def _names() -> list[str]:
@@ -91,9 +98,13 @@ def _from_file(directory: Path) -> tuple[str, dict[str, Any]]:
     own, project = directory / "aotc.toml", directory / "pyproject.toml"
     if own.is_file():
         return own.name, _read(own)
-    if project.is_file():
-        return f"[tool.aotc] in {project.name}", _read(project).get("tool", {}).get("aotc", {})
-    return "", {}
+    if not project.is_file():
+        return "", {}
+    where, table = f"[tool.aotc] in {project.name}", _read(project).get("tool", {})
+    values = table.get("aotc", {}) if isinstance(table, dict) else {}
+    if not isinstance(values, dict):
+        raise UsageError("aotc must be a table of options", slug="config", where=where)
+    return where, values
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -101,3 +112,5 @@ def _read(path: Path) -> dict[str, Any]:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{path.name} is not valid TOML: {error}", slug="config") from error
+    except OSError as error:
+        raise UsageError(f"{path.name} cannot be read: {error.strerror}", slug="config") from error

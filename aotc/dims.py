@@ -7,6 +7,7 @@ parser reads the text and only integer arithmetic is evaluated, so a hostile bun
 from __future__ import annotations
 
 import ast
+import functools
 import operator
 from collections.abc import Callable, Mapping
 
@@ -29,7 +30,7 @@ _CALLS: dict[str, Callable[..., int]] = {
     "Max": max,
     "Mod": operator.mod,
     "FloorDiv": operator.floordiv,
-    "floor": lambda value: value,
+    "floor": lambda value: value,  # of a whole number; floor(a / b) is handled before
 }
 
 
@@ -43,6 +44,7 @@ def symbols(expression: Size) -> frozenset[str]:
     )
 
 
+@functools.lru_cache(maxsize=1024)
 def _parse(expression: str) -> ast.expr:
     if len(expression) > _MAX_LENGTH:
         raise InputError(f"a dim expression has {len(expression)} characters, more than {_MAX_LENGTH}")
@@ -54,7 +56,7 @@ def _parse(expression: str) -> ast.expr:
 
 def is_symbol(expression: Size) -> bool:
     """Return whether ``expression`` is one symbol alone, such as ``batch``."""
-    return isinstance(expression, str) and expression.isidentifier()
+    return isinstance(expression, str) and symbols(expression) == {expression}
 
 
 def evaluate(expression: Size, sizes: Mapping[str, int]) -> int:
@@ -94,6 +96,8 @@ def _value(node: ast.expr, sizes: Mapping[str, int]) -> int:
             return _BINARY[type(op)](_evaluate(left, sizes), _evaluate(right, sizes))
         case ast.BinOp(left=left, op=ast.Div(), right=right):
             return _exact_division(_evaluate(left, sizes), _evaluate(right, sizes))
+        case ast.Call(func=ast.Name(id="floor"), args=[ast.BinOp(left=left, op=ast.Div(), right=right)]):
+            return _evaluate(left, sizes) // _evaluate(right, sizes)
         case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if name in _CALLS:
             return _CALLS[name](*(_evaluate(arg, sizes) for arg in args))
         case _:

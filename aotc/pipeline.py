@@ -11,6 +11,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from aotc_passes.optimise import EliminateDeadCode, FoldBatchNorm, FoldConstants, ShareDuplicates
+
 from aotc.backends.ort_cpu.build import specialise
 from aotc.backends.ort_cpu.emit import emit_portable
 from aotc.bundle import Staging
@@ -26,12 +28,11 @@ from aotc.parity.inputs import Feeds
 from aotc.parity.reference import Eager, write_references
 from aotc.parity.stage import engine_accuracy, judge_engines
 from aotc.parity.tolerance import configured
-from aotc.parity.validate import example_check
+from aotc.parity.validate import given_check
 from aotc.parity.verdict import Verdict
 from aotc.rewrite import Context, DumpObserver, Pass, run_passes
 from aotc.rewrite.registry import find
 from aotc.seal import BuildResult, draft, seal
-from aotc_passes.optimise import EliminateDeadCode, FoldBatchNorm, FoldConstants, ShareDuplicates
 
 OPTIMISE: tuple[Pass, ...] = (
     EliminateDeadCode(),
@@ -86,16 +87,18 @@ def build(
         eager = Eager(module, imported.rebuild, signature)
         given = given_inputs(source, module, signature)
 
-        clock.stage("optimise")
-        bounds = configured(options.tolerance, signature)
-        check = example_check(eager, given, bounds, oracle) if options.validate_passes == "each" else None
-        observers = [DumpObserver(options.dump_dir)] if options.dump_dir else []
-        records = run_passes(model, passes, Context(oracle), check=check, observers=observers)
-
         clock.stage("eager")
-        wanted = one_case(only) if only else all_cases(signature, given, seed=options.seed)
+        bounds = configured(options.tolerance, signature)
+        wanted = one_case(signature, only) if only else all_cases(signature, given, seed=options.seed)
         references = write_references(eager, wanted, cases, bounds, clock.detail)
         metric = float(source.accuracy(eager.call)) if source.accuracy and not only else None
+
+        clock.stage("optimise")
+        check = (
+            given_check(oracle, references, cases, signature) if options.validate_passes == "each" else None
+        )
+        observers = [DumpObserver(options.dump_dir)] if options.dump_dir else []
+        records = run_passes(model, passes, Context(oracle), check=check, observers=observers)
 
         clock.stage("emit")
         portable = emit_portable(model, staging.path)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from aotc.bundle import Checked, Description, OpenBundle, open_bundle, write_checked
+from aotc.environment import environment
 from aotc.errors import CompatibilityError
 from aotc.export.source import Source
 from aotc.parity.cases import all_cases, one_case
@@ -20,7 +21,6 @@ from aotc.parity.stage import ACCURACY_LIMIT
 from aotc.parity.tolerance import Tolerance
 from aotc.parity.verdict import Accuracy, EngineVerdict, Verdict
 from aotc.runtime import Engine, load_opened
-from aotc.environment import environment
 
 Progress = Callable[[str, str], None]
 
@@ -102,12 +102,13 @@ def _eager_side(
 ) -> tuple[list[Reference], float | None]:
     """Run eager and let go of it before the engine is loaded."""
     from aotc.export.call import bind, rebuild
-    from aotc.export.guards import refuse_training
+    from aotc.export.guards import refuse_module, refuse_training
     from aotc.export.importer import given_inputs
 
     progress("eager", "")
     signature = bundle.description.signature
     module = source.model()
+    refuse_module(module)
     refuse_training(module)
     call = bind(module, source.inputs)
     if call.arguments != signature.arguments:
@@ -118,7 +119,7 @@ def _eager_side(
         )
     eager = Eager(module, lambda tensors: rebuild(call, tensors), signature)
     if only is not None:
-        cases = one_case(only)
+        cases = one_case(signature, only)
     else:
         cases = all_cases(signature, given_inputs(source, module, signature), seed=seed)
     references = write_references(
@@ -148,6 +149,6 @@ def _record(directory: Path, description: Description, verdict: Verdict) -> None
             digest=description.digest,
             verdict="pass" if verdict.passed else "fail",
             level="executed",
-            details={"environment": verdict.environment},
+            details={"environment": dict(verdict.environment)},
         ),
     )

@@ -5,12 +5,13 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from aotc.bundle import Contents, Description, EngineEntry, PassEntry, Refusal, Staging
 from aotc.config import Options
 from aotc.environment import producers
-from aotc.parity.golden_set import copy_golden
 from aotc.parity.golden import Reference
+from aotc.parity.golden_set import copy_golden
 from aotc.parity.verdict import Verdict
 from aotc.rewrite import PassRecord
 from aotc.signature import Signature
@@ -49,7 +50,7 @@ def draft(
     )
 
 
-def _recorded(options: Options) -> dict[str, object]:
+def _recorded(options: Options) -> dict[str, Any]:
     """Return the options that change what is built or how it is judged; folders and threads do not."""
     return options.model_dump(
         mode="json", include={"validate_passes", "disable", "tolerance", "seed"}, by_alias=True

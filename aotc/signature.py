@@ -66,6 +66,11 @@ class Bounds(_Frozen):
     min: int = 0
     max: int | None = None
 
+    def intersection(self, other: Bounds) -> Bounds:
+        """Return the sizes that both allow."""
+        limits = [bounds.max for bounds in (self, other) if bounds.max is not None]
+        return Bounds(min=max(self.min, other.min), max=min(limits) if limits else None)
+
 
 class Argument(_Frozen):
     """One parameter of forward, in order."""
@@ -257,7 +262,7 @@ def _parse_profile(profile: Mapping[str, Any], known: tuple[str, ...]) -> Iterat
         try:
             low, opt, high = sizes
             yield name, Profile(min=low, opt=opt, max=high)
-        except ValueError as error:
+        except (TypeError, ValueError) as error:
             raise UsageError(
                 f"the profile of '{name}' must be (min, opt, max) with 0 <= min <= opt <= max, not {sizes!r}",
                 slug="profile",

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr
@@ -17,6 +18,10 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, Stri
 from aotc.errors import InputError, RefusedError
 
 Constant = StrictBool | StrictInt | Annotated[StrictFloat, Field(allow_inf_nan=False)] | StrictStr | None
+
+
+_LARGEST_INTEGER = 2**53 - 1
+"""Beyond it, JSON's numbers are not exact."""
 
 
 class Record(dict[str, Any]):
@@ -57,8 +62,8 @@ class Sequence(_Node):
 class Dict(_Node):
     """A dict with string keys (``dict``), or a class with named fields (``record``).
 
-    ``entries`` are pairs, not a JSON object: their order is the order of the caller's dict, and canonical JSON
-    sorts keys.
+    ``entries`` are pairs, not a JSON object: their order is the order of the caller's dict, and canonical
+    JSON sorts keys.
     """
 
     kind: Literal["dict", "record"]
@@ -106,13 +111,7 @@ def build(value: Any, name: str, *, root: str) -> Tree:
     if is_tensor(value):
         return TensorLeaf(name=name or root)
     if value is None or isinstance(value, bool | int | float | str):
-        if isinstance(value, float) and not math.isfinite(value):
-            raise RefusedError(
-                f"{name or root} is the constant {value}, which a signature cannot hold",
-                slug="unsupported-type",
-                hint="pass it as a tensor",
-            )
-        return ConstantLeaf(value=value)
+        return _constant(value, name or root)
     fields = fields_of(value)
     if fields is not None:
         return _build_dict(value, fields, name, root)
@@ -125,6 +124,27 @@ def build(value: Any, name: str, *, root: str) -> Tree:
         slug="unsupported-type",
         hint="wrap the module so that forward takes and returns tensors, tuples, lists, dicts or dataclasses",
     )
+
+
+def _constant(value: Any, name: str) -> ConstantLeaf:
+    """Return the leaf of a constant; refuse a number that JSON cannot carry exactly."""
+    value = _plain(value)
+    inexact = isinstance(value, float) and not math.isfinite(value)
+    if inexact or (isinstance(value, int) and abs(value) > _LARGEST_INTEGER):
+        raise RefusedError(
+            f"{name} is the constant {value}, which a signature cannot hold",
+            slug="unsupported-type",
+            hint="pass it as a tensor",
+        )
+    return ConstantLeaf(value=value)
+
+
+def _plain(value: Any) -> Any:
+    """Return an enum's member, or a value of another subclass, as the plain value that it is."""
+    kind = next((kind for kind in (bool, int, float, str) if isinstance(value, kind)), type(value))
+    if type(value) is kind:
+        return value
+    return str.__str__(value) if kind is str else kind(value)
 
 
 def _build_dict(value: Any, fields: dict[Any, Any], name: str, root: str) -> Tree:
@@ -141,6 +161,21 @@ def _build_dict(value: Any, fields: dict[Any, Any], name: str, root: str) -> Tre
     return Dict(
         kind="dict" if plain else "record", type=None if plain else type(value).__name__, entries=entries
     )
+
+
+def refuse_repeated_names(parts: Iterable[Tree]) -> None:
+    """Refuse structures in which two tensors have one name: ``{"a.b": x, "a": {"b": y}}``.
+
+    Raises:
+        RefusedError: Says which name.
+    """
+    names = Counter(leaf.name for part in parts for leaf in leaves(part))
+    if repeated := [name for name, count in names.items() if count > 1]:
+        raise RefusedError(
+            f"two tensors would both be called '{repeated[0]}'",
+            slug="unsupported-type",
+            hint="use keys without dots, and not empty",
+        )
 
 
 def leaves(tree: Tree) -> Iterator[TensorLeaf]:
@@ -170,7 +205,7 @@ def flatten(tree: Tree, value: Any, path: str) -> dict[str, Any]:
                 raise InputError(f"{path} must be an array, not {type(value).__name__}")
             return {tree.name: value}
         case ConstantLeaf():
-            if type(value) is not type(tree.value) or value != tree.value:
+            if type(_plain(value)) is not type(tree.value) or value != tree.value:
                 raise InputError(
                     f"{path} was frozen as {tree.value!r} at build time and cannot be {value!r}",
                     hint="build again with that value in inputs()",

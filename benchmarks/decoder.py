@@ -1,4 +1,4 @@
-"""A decoder of 236 million parameters (945 MB) with random weights: what a build and a load cost at that size."""
+"""A decoder of 236 million parameters (945 MB) with random weights, to see what size costs."""
 
 import torch
 from torch import nn

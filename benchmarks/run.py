@@ -1,4 +1,4 @@
-"""Prints tables of ratios: build against bare export, load against plain ONNX Runtime, latency against rivals.
+"""Prints tables of ratios: build against export, load against plain ONNX Runtime, latency against rivals.
 
 ``python benchmarks/run.py [minilm] [tiny-lm] [decoder] [--rounds N] [--out FILE.json]``
 """
@@ -12,6 +12,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -58,28 +59,28 @@ def main() -> None:
     names = options.subjects or ["minilm", "tiny-lm"]
     if unknown := [name for name in names if name not in SUBJECTS]:
         parser.error(f"no such subject: {unknown[0]}")
-    document = measure(names, max(options.rounds, 1))
-    if options.out:
-        options.out.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+    for document in measure(names, max(options.rounds, 1)):
+        if options.out:
+            options.out.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
     print_tables(document)
 
 
-def measure(names: list[str], rounds: int) -> dict[str, Any]:
-    """Return all figures, with the machine they were measured on."""
+def measure(names: list[str], rounds: int) -> Iterator[dict[str, Any]]:
+    """Yield all figures so far after each model, with the machine they were measured on."""
     here, before = machine(), load_average()
     subjects = {}
-    with tempfile.TemporaryDirectory(prefix="aotc-benchmarks-") as scratch:
-        for name in names:
+    for name in names:
+        with tempfile.TemporaryDirectory(prefix="aotc-benchmarks-") as scratch:
             subjects[name] = measure_subject(name, SUBJECTS[name], rounds, Path(scratch))
-    after = load_average()
-    return {
-        "schema_version": 1,
-        "machine": {**dataclasses.asdict(here), "text": str(here)},
-        "load_average": {"before": before, "after": after},
-        "busy": busy(before, after, here.cores),
-        "rounds": rounds,
-        "subjects": subjects,
-    }
+        after = load_average()
+        yield {
+            "schema_version": 1,
+            "machine": {**dataclasses.asdict(here), "text": str(here)},
+            "load_average": {"before": before, "after": after},
+            "busy": busy(before, after, here.cores),
+            "rounds": rounds,
+            "subjects": subjects,
+        }
 
 
 def measure_subject(name: str, subject: Subject, rounds: int, scratch: Path) -> dict[str, Any]:

@@ -19,7 +19,7 @@ def print_tables(document: dict[str, Any]) -> None:
     """Print everything that a run has found."""
     average = document["load_average"]
     print(f"machine: {document['machine']['text']}")
-    print(f"load average: {average['before']} before, {average['after']} after; {document['rounds']} rounds")
+    print(f"load average: before {average['before']}, after {average['after']}; {document['rounds']} rounds")
     if document["busy"]:
         print("the machine was busy: times and ratios are rough")
     subjects = document["subjects"]

@@ -6,6 +6,7 @@ nothing, because the system can drop their pages at any time.
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import threading
 import time
@@ -58,13 +59,14 @@ class _Sampler(threading.Thread):
 def tree_of(pid: int) -> Iterator[int]:
     """Yield ``pid`` and its descendants; those that end meanwhile are left out."""
     yield pid
-    for task in Path(f"/proc/{pid}/task").glob("*/children"):
-        try:
-            children = task.read_text(encoding="ascii").split()
-        except OSError:
-            continue
-        for child in children:
-            yield from tree_of(int(child))
+    children: list[str] = []
+    # A process or thread may end at any moment between two of these reads.
+    with contextlib.suppress(OSError):
+        for task in list(Path(f"/proc/{pid}/task").iterdir()):
+            with contextlib.suppress(OSError):
+                children += (task / "children").read_text(encoding="ascii").split()
+    for child in children:
+        yield from tree_of(int(child))
 
 
 def anonymous_bytes(pid: int | str = "self") -> int:

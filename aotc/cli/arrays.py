@@ -21,9 +21,10 @@ def read_npz(path: Path) -> dict[str, Array]:
         UsageError: The file is not such an archive.
     """
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            if not isinstance(archive, np.lib.npyio.NpzFile):
-                raise UsageError(f"{path} holds one array, not an .npz archive of named arrays", slug="input")
+        loaded = np.load(path, allow_pickle=False)
+        if not isinstance(loaded, np.lib.npyio.NpzFile):
+            raise UsageError(f"{path} holds one array, not an .npz archive of named arrays", slug="input")
+        with loaded as archive:
             return {name: archive[name] for name in archive.files}
     except (ValueError, EOFError, zipfile.BadZipFile, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:
@@ -32,9 +33,11 @@ def read_npz(path: Path) -> dict[str, Array]:
 
 
 def write_npz(path: Path, arrays: Mapping[str, Array]) -> None:
-    """Write arrays by name."""
-    with path.open("wb") as file:
-        np.savez(file, allow_pickle=False, **arrays)
+    """Write arrays by name; not by ``np.savez``, whose own parameters are names that no array can have."""
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
+                np.lib.format.write_array(file, np.asarray(array), allow_pickle=False)
 
 
 def summary(array: Array) -> dict[str, Any]:

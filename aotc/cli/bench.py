@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from aotc.cli.output import StageProgress, console, print_json, table
+from aotc.cli.output import StageProgress, console, path_text, print_json, say, table
 from aotc.errors import UsageError
 
 if TYPE_CHECKING:
@@ -65,6 +65,7 @@ def command(
     session) take turns with the engine in the same run: only such ratios mean something.
     """
     from aotc.bench import busy, load_average, machine, usable_cores
+    from aotc.cli.bench_document import BenchDocument
 
     before = load_average()
     with StageProgress() as progress:
@@ -74,11 +75,11 @@ def command(
     document["load_average"] = {"before": before, "after": after}
     document["busy"] = busy(before, after, here.cores)
     if as_json:
-        print_json(document)
+        print_json(BenchDocument.model_validate(document).to_dict())
     else:
         _print(document, str(here))
     if document["busy"]:
-        click.echo(
+        say(
             "warning: the machine was busy, which changes times and ratios; run again when it is quiet",
             err=True,
         )
@@ -94,7 +95,7 @@ def _bench(
     engine, observed, loading = _load(directory, threads)
     document: dict[str, Any] = {
         "schema_version": 1,
-        "bundle": str(directory),
+        "bundle": path_text(directory),
         "digest": engine.description.digest,
         "selection": engine.selection,
         "threads": threads,
@@ -212,7 +213,7 @@ def _rivals(
     call = bind(module, source.inputs)
     if call.arguments != signature.arguments:
         raise UsageError(
-            f"{path} takes other arguments than the bundle",
+            f"{path_text(path)} takes other arguments than the bundle",
             slug="source",
             hint="give the source it was built from",
         )
@@ -304,13 +305,13 @@ def _as_json(outcomes: dict[str, Timing | Failure]) -> dict[str, dict[str, Any]]
 
 def _print(document: dict[str, Any], here: str) -> None:
     load = {name: f"{seconds * 1e3:.1f} ms" for name, seconds in document["load"].items()}
-    click.echo(f"bundle {document['bundle']} (digest {document['digest'][:12]}), {document['selection']}")
-    click.echo(f"machine: {here}; load average {_average(document)}")
-    click.echo(
+    say(f"bundle {document['bundle']} (digest {document['digest'][:12]}), {document['selection']}")
+    say(f"machine: {here}; load average {_average(document)}")
+    say(
         f"load: verify {load['verify_s']}, create {load['create_s']}, first run {load['first_run_s']} "
         f"(medians of {_LOADS})"
     )
-    click.echo(f"{document['threads']} threads, {document['repeat']} runs of each, in turns\n")
+    say(f"{document['threads']} threads, {document['repeat']} runs of each, in turns\n")
     rows: list[list[object]] = []
     for entry in document["sizes"]:
         label = " ".join(f"{name}={size}" for name, size in entry["sizes"].items()) or "static"

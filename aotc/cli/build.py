@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from aotc.cli.output import StageProgress, console, print_json
+from aotc.cli.output import StageProgress, path_text, say
 from aotc.config import TARGETS, load_options
 
 
@@ -30,27 +30,35 @@ def command(source: Path, out: Path, as_json: bool, **flags: Any) -> None:
 
     SOURCE is a Python file that defines model() and inputs().
     """
-    from aotc.cli.verdicts import print_verdict, verdict_json
+    options = load_options(flags, Path.cwd())
+    require_compiler()
+    from aotc.cli.verdicts import show_verdict
     from aotc.export.source import load_source
     from aotc.parity.failure import ParityError
     from aotc.pipeline import build
 
-    options = load_options(flags, Path.cwd())
     try:
         with StageProgress() as progress:
             progress("load", "")
             result = build(load_source(source), options, out, progress)
     except ParityError as error:
-        if as_json:
-            print_json(verdict_json(error.verdict, bundle=None, digest=None))
-        else:
-            print_verdict(console(), error.verdict)
+        show_verdict(error.verdict, as_json=as_json)
         raise
-    if as_json:
-        digest = result.description.digest
-        print_json(verdict_json(result.verdict, bundle=str(out), digest=digest, notes=list(result.notes)))
-        return
-    print_verdict(console(), result.verdict)
-    for note in result.notes:
-        click.echo(f"note: {note}")
-    click.echo(f"verified against eager: {out} (digest {result.description.digest[:12]})")
+    digest = result.description.digest
+    show_verdict(
+        result.verdict, as_json=as_json, bundle=path_text(out), digest=digest, notes=tuple(result.notes)
+    )
+    if not as_json:
+        say(f"verified against eager: {out} (digest {digest[:12]})")
+
+
+def require_compiler() -> None:
+    """Say which package is missing before the user's own file fails to import it.
+
+    Raises:
+        MissingError: A package of the extras ``build`` or ``cpu`` is not installed.
+    """
+    from aotc import optional
+
+    for name in ("onnxruntime", "onnx", "onnx_ir", "onnxscript", "torch"):
+        optional.require(name)

@@ -8,12 +8,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from aotc.cli.output import StageProgress, console, print_json
-from aotc.errors import UsageError, VerdictError
+from aotc.cli.output import StageProgress, path_text, say
+from aotc.errors import UsageError
 
 if TYPE_CHECKING:
+    from aotc.export.source import Source
     from aotc.parity.inputs import Feeds
     from aotc.parity.verdict import Verdict
+
+Judged = tuple["Verdict", str | None]
+"""A verdict, and the digest of the bundle if there is one."""
 
 
 @click.command("check", short_help="Verify a bundle again.")
@@ -27,69 +31,87 @@ if TYPE_CHECKING:
 def command(
     paths: tuple[Path, ...], inputs: Path | None, threads: int | None, seed: int, as_json: bool
 ) -> None:
-    """Verify a bundle again.
+    r"""Verify a bundle again.
 
     \b
     aotc check DIR                         replay its golden inputs; needs neither torch nor onnx
     aotc check DIR SOURCE                  run eager again, on every case of the gate
     aotc check [DIR] SOURCE --inputs FILE  only the inputs in FILE; without DIR, build first, publish nothing
     """
-    from aotc.cli.verdicts import print_verdict, verdict_json
+    from aotc.cli.verdicts import show_verdict
+    from aotc.parity.failure import ParityError
 
-    directory = next((path for path in paths if path.is_dir()), None)
-    source = next((path for path in paths if path.is_file()), None)
-    if len(paths) != (directory is not None) + (source is not None):
-        raise UsageError("aotc check takes one bundle folder and one source file at most")
-    only = _read(inputs) if inputs is not None else None
+    directory, source = _sort(paths)
     with StageProgress() as progress:
-        verdict, digest = _verdict(directory, source, only, threads, seed, progress)
-    if as_json:
-        print_json(verdict_json(verdict, bundle=str(directory) if directory else None, digest=digest))
-    else:
-        print_verdict(console(), verdict)
+        if source is None:
+            verdict, digest = _replay(directory, inputs, threads, progress)
+        else:
+            verdict, digest = _judge(directory, source, inputs, threads, seed, progress)
+    bundle = path_text(directory) if directory is not None else None
+    show_verdict(verdict, as_json=as_json, bundle=bundle, digest=digest)
     if not verdict.passed:
-        engine, case = verdict.worst()
-        raise VerdictError(
-            f"{case.outcome} on {case.label}: {case.detail}"
-            if not case.passed
-            else "nothing could be compared",
-            slug="parity",
-            where=engine.engine,
-        )
+        hint = f"aotc check {directory} SOURCE, which runs eager on every case" if source is None else None
+        raise ParityError(verdict, where=verdict.worst()[0].engine, hint=hint)
     if not as_json:
-        click.echo("verified" + (" against eager" if source else " on golden inputs"))
+        say("verified on golden inputs" if source is None else "verified against eager")
 
 
-def _verdict(
+def _sort(paths: tuple[Path, ...]) -> tuple[Path | None, Path | None]:
+    """Return the bundle folder and the source file among ``paths``."""
+    directory = next((path for path in paths if path.is_dir()), None)
+    source = next((path for path in paths if not path.is_dir()), None)
+    if len(paths) != (directory is not None) + (source is not None):
+        raise UsageError(
+            "aotc check takes one bundle folder and one source file at most", hint="aotc check --help"
+        )
+    return directory, source
+
+
+def _replay(
+    directory: Path | None, inputs: Path | None, threads: int | None, progress: StageProgress
+) -> Judged:
+    from aotc.replay import check_golden
+
+    assert directory is not None
+    if inputs is not None:
+        raise UsageError(
+            "--inputs needs the source file: eager says what is right",
+            hint=f"aotc check {directory} SOURCE --inputs {inputs}",
+        )
+    verdict, description = check_golden(directory, threads, progress)
+    return verdict, description.digest
+
+
+def _judge(
     directory: Path | None,
-    source: Path | None,
-    only: Feeds | None,
+    path: Path,
+    inputs: Path | None,
     threads: int | None,
     seed: int,
     progress: StageProgress,
-) -> tuple[Verdict, str | None]:
-    from aotc import replay
+) -> Judged:
+    """Compare with eager: the bundle, or without one a build of its own."""
+    from aotc.cli.arrays import read_npz
+    from aotc.cli.build import require_compiler
+    from aotc.replay import check_source
 
-    if directory is not None and source is None:
-        if only is not None:
-            raise UsageError("--inputs needs the source file: eager says what is right", hint="add SOURCE")
-        verdict, description = replay.check_golden(directory, threads, progress)
-        return verdict, description.digest
+    only = read_npz(inputs) if inputs is not None else None
+    if directory is None and only is None:
+        raise UsageError("there is no bundle to check", hint=f"aotc build {path} -o DIR")
+    require_compiler()
     from aotc.export.source import load_source
 
-    assert source is not None
-    loaded = load_source(source)
-    if directory is not None:
-        verdict, description = replay.check_source(
-            directory, loaded, threads=threads, seed=seed, only=only, progress=progress
-        )
-        return verdict, description.digest
-    if only is None:
-        raise UsageError("there is no bundle to check", hint=f"aotc build {source} -o DIR")
-    return _build_and_check(loaded, only, threads, progress), None
+    source = load_source(path)
+    if directory is None:
+        assert only is not None
+        return _build_and_judge(source, only, threads, progress), None
+    verdict, description = check_source(
+        directory, source, threads=threads, seed=seed, only=only, progress=progress
+    )
+    return verdict, description.digest
 
 
-def _build_and_check(source: object, only: Feeds, threads: int | None, progress: StageProgress) -> Verdict:
+def _build_and_judge(source: Source, only: Feeds, threads: int | None, progress: StageProgress) -> Verdict:
     """Build into a folder that goes away, and judge only the given inputs."""
     from aotc.config import load_options
     from aotc.parity.failure import ParityError
@@ -98,12 +120,6 @@ def _build_and_check(source: object, only: Feeds, threads: int | None, progress:
     options = load_options({"threads": threads}, Path.cwd())
     with tempfile.TemporaryDirectory(prefix="aotc-") as scratch:
         try:
-            return build(source, options, Path(scratch) / "bundle", progress, only=only).verdict  # type: ignore[arg-type]
+            return build(source, options, Path(scratch) / "bundle", progress, only=only).verdict
         except ParityError as error:
             return error.verdict
-
-
-def _read(path: Path) -> Feeds:
-    from aotc.cli.arrays import read_npz
-
-    return read_npz(path)

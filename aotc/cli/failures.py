@@ -45,14 +45,16 @@ def report(error: BaseException, args: Sequence[str], context: click.Context | N
     if "--debug" in args:
         traceback.print_exception(error)
     if isinstance(error, KeyboardInterrupt | click.Abort | Terminated):
-        click.echo("interrupted", err=True)
+        with contextlib.suppress(OSError):
+            click.echo("interrupted", err=True)
         return int(str(error.code)) if isinstance(error, Terminated) else _INTERRUPTED
-    shown = as_expected(error) or _bug(error)
+    expected = as_expected(error)
+    code = InternalError.exit_code if expected is None else expected.exit_code
     try:
-        _print(shown, as_json="--json" in args, context=context)
+        _print(expected or _bug(error), code, as_json="--json" in args, context=context)
     except OSError as unprinted:
         _without_output(unprinted)
-    return shown.exit_code
+    return code
 
 
 def as_expected(error: BaseException) -> AotcError | None:
@@ -67,7 +69,7 @@ def as_expected(error: BaseException) -> AotcError | None:
         return _usage(error)
     if isinstance(error, MemoryError):
         return MissingError("there is not enough memory", where=place)
-    if place is not None or isinstance(error, SystemExit):
+    if place is not None or isinstance(error, SystemExit | SyntaxError):
         text = f"{type(error).__name__}: {error}".removesuffix(": ")
         return UsageError(text, slug="source", where=place, hint="aotc --debug ... shows the traceback")
     return _storage(error) if isinstance(error, OSError) else None
@@ -96,14 +98,16 @@ def _innermost(trace: TracebackType | None) -> str | None:
 
 
 def _shown(file: str) -> str:
-    path = Path(file)
-    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
+    """Return a path as the user would write it here."""
+    with contextlib.suppress(OSError, ValueError):  # no working directory any more; not below it
+        return str(Path(file).relative_to(Path.cwd()))
+    return file
 
 
 def _usage(error: click.ClickException) -> UsageError:
     context = error.ctx if isinstance(error, click.UsageError) else None
-    hint = f"{context.command_path} --help" if context is not None else None
-    return UsageError(error.format_message(), hint=hint)
+    command = context.command_path if context is not None else "aotc"
+    return UsageError(error.format_message(), hint=f"{command} --help")
 
 
 def _storage(error: OSError) -> StorageError:
@@ -136,35 +140,29 @@ def _without_output(error: OSError) -> int:
 
 
 def _bug(error: BaseException) -> AotcError:
-    """Write a report file and return what to say; the file stays."""
+    """Write a report file, which stays, and return what to say."""
     lines = [f"aotc {__version__}, Python {platform.python_version()}, {platform.platform()}\n"]
     lines += [f"{sys.argv}\n\n", *traceback.format_exception(error)]
-    return _Bug(
-        f"{type(error).__name__}: {error}" if not isinstance(error, InternalError) else str(error),
-        where="this is a bug of aotc, not of your model",
-        hint=f"report it with {_write(lines)}",
+    frames = traceback.extract_tb(error.__traceback__)
+    return AotcError(
+        str(error) if isinstance(error, InternalError) else f"{type(error).__name__}: {error}",
+        slug="internal",
+        where=f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else None,
+        hint=f"this is a bug of aotc, please report it with {_write(lines)}",
     )
 
 
-class _Bug(AotcError):
-    """Only for its text: a bug is not an error that aotc raises on purpose."""
-
-    slug = "internal"
-    exit_code = InternalError.exit_code
-
-
 def _write(lines: Sequence[str]) -> str:
+    content = "".join(lines).encode("utf-8", errors="backslashreplace")
     try:
-        with tempfile.NamedTemporaryFile(
-            "w", prefix="aotc-report-", suffix=".txt", delete=False, encoding="utf-8", errors="backslashreplace"
-        ) as file:
-            file.writelines(lines)
-        return file.name
+        with tempfile.NamedTemporaryFile(prefix="aotc-report-", suffix=".txt", delete=False) as file:
+            file.write(content)
     except OSError:
         return "the traceback that aotc --debug ... shows"
+    return file.name
 
 
-def _print(error: AotcError, *, as_json: bool, context: click.Context | None) -> None:
+def _print(error: AotcError, code: int, *, as_json: bool, context: click.Context | None) -> None:
     """Print the text on stderr, and with ``--json`` a document on stdout if it has none yet."""
     from aotc.cli.output import PRINTED, plain, print_json, say
 
@@ -172,11 +170,7 @@ def _print(error: AotcError, *, as_json: bool, context: click.Context | None) ->
     if as_json and not (context and PRINTED in context.meta):
         from aotc.cli.document import ErrorDocument, Problem
 
-        problem = Problem(
-            name=error.name,
-            message=plain(error.message, keep="\n"),
-            where=error.where,
-            fix=error.hint,
-            exit_code=error.exit_code,
-        )
+        where, fix = (plain(text, keep="\n") if text else None for text in (error.where, error.hint))
+        message = plain(error.message, keep="\n")
+        problem = Problem(name=error.name, message=message, where=where, fix=fix, exit_code=code)
         print_json(ErrorDocument(error=problem).to_dict())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import os
 import signal
@@ -12,6 +13,7 @@ import click
 
 from aotc import __version__
 from aotc.cli import failures
+from aotc.errors import UsageError
 
 _COMMANDS = {
     "build": "Compile a PyTorch model and verify it against eager.",
@@ -36,6 +38,15 @@ class _Lazy(click.Group):
         module = importlib.import_module(f"aotc.cli.{cmd_name}")
         command: click.Command = module.command
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] not in _COMMANDS and not args[0].startswith("-"):
+            near = difflib.get_close_matches(args[0], _COMMANDS, n=1)
+            hint = f"did you mean 'aotc {near[0]}'?" if near else "aotc --help"
+            raise UsageError(f"there is no command '{args[0]}'", hint=hint)
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -90,6 +101,6 @@ def _prepare_streams() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-def _terminate(number: int, frame: FrameType | None) -> None:
+def _terminate(number: int, _: FrameType | None) -> None:
     """Leave by an exception, so that staging folders are removed and children end."""
     raise failures.Terminated(128 + number)

@@ -25,11 +25,18 @@ PRINTED = "aotc.json-printed"
 """Key in click's ``meta``: stdout has its JSON document."""
 
 
+class _Console(Console):
+    """Leaves a broken pipe to ``failures``, as every other error."""
+
+    def on_broken_pipe(self) -> None:
+        raise  # rich calls this while it handles the BrokenPipeError
+
+
 def console(*, err: bool = False) -> Console:
     """Return a console on stdout or stderr; NO_COLOR is honoured."""
     stream = sys.stderr if err else sys.stdout
     width = None if stream is not None and stream.isatty() else _PIPE_WIDTH
-    return Console(stderr=err, width=width, highlight=False, emoji=False, markup=False)
+    return _Console(stderr=err, width=width, highlight=False, emoji=False, markup=False)
 
 
 def plain(text: str, keep: str = "") -> str:
@@ -82,7 +89,7 @@ class _Fitting:
         for row in self._rows:
             for column, cell in zip(self._columns, row, strict=True):
                 if cell:
-                    yield Text(f"{column}: {cell}" if column else cell)
+                    yield Text(f"{column}: {cell}" if column else cell, overflow="fold")
             yield Text("")
 
 
@@ -101,7 +108,7 @@ def table(columns: list[str], rows: list[list[object]], *, numbers: int = 0) -> 
 
 
 class StageProgress:
-    """Tells of stages on stderr: a spinner with the current case on a terminal, one line a stage elsewhere."""
+    """Tells of stages on stderr: a spinner with the case on a terminal, one line a stage elsewhere."""
 
     def __init__(self) -> None:
         self._console = console(err=True)

@@ -2,9 +2,31 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
-from aotc.cli.output import console, print_json, table
+from aotc.cli.document import Document, Part
+from aotc.cli.output import console, print_json, say, table
+
+if TYPE_CHECKING:
+    from aotc.rewrite import Pass
+
+
+class PassText(Part):
+    """One pass: where it runs, its name with options, and the sections of its documentation."""
+
+    stage: str
+    name: str
+    text: str
+    summary: str
+    sections: dict[str, str]
+
+
+class PassesDocument(Document):
+    """What ``passes`` prints, in the order in which they run."""
+
+    passes: tuple[PassText, ...]
 
 
 @click.command("passes", short_help="List the passes.")
@@ -12,8 +34,18 @@ from aotc.cli.output import console, print_json, table
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def command(name: str | None, as_json: bool) -> None:
     """List the passes in the order in which they run, or show all about the pass NAME."""
+    document = PassesDocument(passes=tuple(_passes(name)))
+    if as_json:
+        print_json(document.to_dict())
+    elif name is None:
+        rows: list[list[object]] = [[p.stage, p.text, p.summary] for p in document.passes]
+        console().print(table(["stage", "pass", "what it does"], rows))
+    else:
+        _print_one(document.passes[0])
+
+
+def _passes(name: str | None) -> list[PassText]:
     from aotc.pipeline import LOWER, OPTIMISE
-    from aotc.rewrite.catalogue import sections, summary
     from aotc.rewrite.registry import find
 
     stages = [("optimise", p) for p in OPTIMISE]
@@ -21,24 +53,19 @@ def command(name: str | None, as_json: bool) -> None:
     if name is not None:
         chosen = find(name, [type(p) for _, p in stages])
         stages = [next((stage, p) for stage, p in stages if type(p) is chosen)]
-    if as_json:
-        documents = [
-            {
-                "stage": stage,
-                "name": p.name(),
-                "text": str(p),
-                "summary": summary(type(p)),
-                **sections(type(p)),
-            }
-            for stage, p in stages
-        ]
-        print_json({"schema_version": 1, "passes": documents})
-        return
-    if name is None:
-        rows: list[list[object]] = [[stage, str(p), summary(type(p))] for stage, p in stages]
-        console().print(table(["stage", "pass", "what it does"], rows))
-        return
-    for _, current in stages:
-        click.echo(f"{current}: {summary(type(current))}")
-        for title, text in sections(type(current)).items():
-            click.echo(f"\n{title}: {text}")
+    return [_text(stage, current) for stage, current in stages]
+
+
+def _text(stage: str, current: Pass) -> PassText:
+    from aotc.rewrite.catalogue import sections, summary
+
+    cls = type(current)
+    return PassText(
+        stage=stage, name=cls.name(), text=str(current), summary=summary(cls), sections=sections(cls)
+    )
+
+
+def _print_one(current: PassText) -> None:
+    say(f"{current.text}: {current.summary}")
+    for title, text in current.sections.items():
+        say(f"\n{title}: {text}")

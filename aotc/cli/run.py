@@ -8,11 +8,34 @@ from typing import TYPE_CHECKING
 
 import click
 
-from aotc.cli.output import console, print_json, table
+from aotc.cli.document import Document, Part
+from aotc.cli.output import console, path_text, print_json, say, table
 from aotc.errors import UsageError
 
 if TYPE_CHECKING:
+    from aotc.bundle import OpenBundle
+    from aotc.cli.arrays import Array
     from aotc.parity.inputs import Feeds
+
+
+class OutputSummary(Part):
+    """One output: range and mean are of the finite values, null if there is none."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    min: float | None = None
+    max: float | None = None
+    mean: float | None = None
+    not_finite: int
+
+
+class RunDocument(Document):
+    """What ``run`` prints: which engine ran and why, the time of its first run, the outputs by name."""
+
+    bundle: str
+    engine: str
+    ms: float
+    outputs: dict[str, OutputSummary]
 
 
 @click.command("run", short_help="Run a bundle.")
@@ -35,51 +58,59 @@ def command(
     as_json: bool,
 ) -> None:
     """Run BUNDLE once and show its outputs."""
+    if draw == (file is not None):
+        raise UsageError("give either --input FILE or --random", hint="aotc run --help")
+    outputs, engine, milliseconds = _run(bundle, file, threads, seed)
+    if out is not None:
+        from aotc.cli.arrays import write_npz
+
+        write_npz(out, outputs)
+    document = RunDocument(
+        bundle=path_text(bundle),
+        engine=engine,
+        ms=milliseconds,
+        outputs={name: _summary(value) for name, value in outputs.items()},
+    )
+    if as_json:
+        print_json(document.to_dict())
+    else:
+        _print(document)
+
+
+def _run(
+    bundle: Path, file: Path | None, threads: int | None, seed: int
+) -> tuple[dict[str, Array], str, float]:
+    """Return outputs, which engine ran, and milliseconds."""
     from aotc.bundle import open_bundle
-    from aotc.cli.arrays import read_npz, summary, write_npz
+    from aotc.cli.arrays import read_npz
     from aotc.runtime import load_opened
 
-    if draw == (file is not None):
-        raise UsageError("give either --input FILE or --random")
     with open_bundle(bundle) as opened, load_opened(opened, threads=threads) as engine:
         feeds = read_npz(file) if file is not None else _drawn(opened, seed)
         start = time.perf_counter()
         outputs = engine.run_flat(feeds)
-        milliseconds = (time.perf_counter() - start) * 1e3
-        selection = engine.selection
-    if out is not None:
-        write_npz(out, outputs)
-    figures = {name: summary(value) for name, value in outputs.items()}
-    if as_json:
-        print_json(
-            {
-                "schema_version": 1,
-                "bundle": str(bundle),
-                "engine": selection,
-                "ms": milliseconds,
-                "outputs": figures,
-            }
-        )
-        return
-    rows: list[list[object]] = [
-        [
-            name,
-            f["dtype"],
-            f["shape"],
-            *(f"{f[k]:.6g}" if k in f else "-" for k in ("min", "max", "mean")),
-            f["not_finite"],
-        ]
-        for name, f in figures.items()
-    ]
-    console().print(table(["output", "dtype", "shape", "min", "max", "mean", "NaN/Inf"], rows, numbers=3))
-    click.echo(f"{milliseconds:.1f} ms, first run ({selection})", err=True)
+        return outputs, engine.selection, (time.perf_counter() - start) * 1e3
 
 
-def _drawn(opened: object, seed: int) -> Feeds:
-    from aotc.bundle import OpenBundle
+def _drawn(opened: OpenBundle, seed: int) -> Feeds:
     from aotc.parity.golden_set import golden_inputs
     from aotc.parity.inputs import generate
 
-    assert isinstance(opened, OpenBundle)
-    observed = golden_inputs(opened)
-    return next(generate(opened.description.signature, observed, seed=seed)).feeds
+    return next(generate(opened.description.signature, golden_inputs(opened), seed=seed)).feeds
+
+
+def _summary(array: Array) -> OutputSummary:
+    from aotc.cli.arrays import summary
+
+    return OutputSummary.model_validate(summary(array))
+
+
+def _print(document: RunDocument) -> None:
+    rows = [[name, *_cells(figures)] for name, figures in document.outputs.items()]
+    console().print(table(["output", "dtype", "shape", "min", "max", "mean", "NaN/Inf"], rows, numbers=3))
+    say(f"{document.ms:.1f} ms, first run ({document.engine})", err=True)
+
+
+def _cells(figures: OutputSummary) -> list[object]:
+    numbers = ["-" if x is None else f"{x:.6g}" for x in (figures.min, figures.max, figures.mean)]
+    return [figures.dtype, list(figures.shape), *numbers, figures.not_finite]

@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
-from aotc import tree
-from aotc.errors import UsageError
-from aotc.signature import Argument
+from aotc import dims, tree
+from aotc.errors import InputError, UsageError
+from aotc.signature import Argument, Bounds
 from aotc.tree import Tree
+
+_ANY = Bounds()
 
 
 @dataclasses.dataclass(frozen=True)
 class DynamicAxis:
-    """A dynamic axis: ``name`` is the user's dim (None if anonymous).
+    """A dynamic axis: ``name`` is the user's dim or an expression of dims (None if anonymous).
 
-    ``auto`` axes may be found static by the exporter; the others must stay dynamic.
+    ``auto`` axes may be found static by the exporter; the others must stay dynamic. ``bounds`` are those of a
+    ``Dim`` with ``min`` and ``max``.
     """
 
     name: str | None
     auto: bool = False
+    bounds: Bounds = _ANY
 
 
 Axes = dict[str, dict[int, DynamicAxis]]
@@ -52,6 +57,8 @@ def _pair(spec: Any, arguments: Sequence[Argument]) -> list[tuple[Argument, Any]
         if unknown:
             raise _mismatch(f"names '{unknown[0]}', which is not an argument of forward", sorted(known))
         return [(known[key], part) for key, part in spec.items() if key in known]
+    if not isinstance(spec, Sequence) or isinstance(spec, str):
+        raise _mismatch(f"must be a dict, a tuple or a list, not {spec!r}", [a.name for a in arguments])
     if len(spec) == len(arguments):
         return list(zip(arguments, spec, strict=True))
     if len(arguments) == 1 and arguments[0].kind == "variadic":
@@ -95,21 +102,40 @@ def _axes_of(spec: Any, path: str) -> list[tuple[int, DynamicAxis]]:
         items = list(enumerate(spec))
     else:
         raise _mismatch(f"must give a dict or a list of dims for {path}, not {spec!r}", [path])
+    if wrong := [axis for axis, _ in items if not isinstance(axis, int)]:
+        raise _mismatch(f"must give the axes of {path} as numbers, not {wrong[0]!r}", [path])
     return [(axis, found) for axis, dim in items if (found := _dynamic_axis(dim, path)) is not None]
 
 
 def _dynamic_axis(dim: Any, path: str) -> DynamicAxis | None:
     from torch.export import Dim
 
-    if dim is None or isinstance(dim, int) or dim is Dim.STATIC:
+    if dim is None or isinstance(dim, int):
         return None
     if isinstance(dim, str):
-        return DynamicAxis(dim)
+        return DynamicAxis(_checked_name(dim, path))
     if isinstance(dim, Dim):
-        return DynamicAxis(dim.__name__)
-    kind: Literal["AUTO", "DYNAMIC", "STATIC"] | None = getattr(getattr(dim, "type", None), "name", None)
+        name = _checked_name(dim.__name__, path)
+        return DynamicAxis(name, bounds=_bounds_of(dim) if dims.is_symbol(name) else _ANY)
+    kind = getattr(getattr(dim, "type", None), "name", None)
     if kind in ("AUTO", "DYNAMIC"):
-        return DynamicAxis(None, auto=kind == "AUTO")
+        return DynamicAxis(None, auto=kind == "AUTO", bounds=_bounds_of(dim))
     if kind == "STATIC":
         return None
     raise _mismatch(f"has the dim {dim!r} at {path}, which is not a torch.export Dim", [path])
+
+
+def _bounds_of(dim: Any) -> Bounds:
+    low, high = getattr(dim, "min", None), getattr(dim, "max", None)
+    limited = isinstance(high, int) and high < sys.maxsize - 1
+    return Bounds(min=low if isinstance(low, int) else 0, max=high if limited else None)
+
+
+def _checked_name(name: str, path: str) -> str:
+    """Return ``name`` if it can stand in an expression of dims."""
+    try:
+        if dims.symbols(name):
+            return name
+    except InputError:
+        pass
+    raise _mismatch(f"has the dim name {name!r} at {path}, which is reserved or not an identifier", [path])

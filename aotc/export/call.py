@@ -46,6 +46,8 @@ def bind(module: nn.Module, inputs: Any) -> BoundCall:
         UsageError: ``inputs`` is neither, or forward does not take them.
         RefusedError: An argument of a type that has no named tensors.
     """
+    import torch
+
     bound = _bind(module, inputs)
     arguments: list[Argument] = []
     flat: dict[str, Any] = {}
@@ -53,6 +55,15 @@ def bind(module: nn.Module, inputs: Any) -> BoundCall:
         part = tree.build(value, name, root=name)
         arguments.append(Argument(name=name, kind=kind, tree=part))
         flat.update(tree.flatten(part, value, name))
+    tree.refuse_repeated_names([argument.tree for argument in arguments])
+    foreign = [name for name, value in flat.items() if not isinstance(value, torch.Tensor)]
+    if foreign:
+        kind = type(flat[foreign[0]]).__qualname__
+        raise UsageError(
+            f"the example input '{foreign[0]}' is a {kind}, not a torch tensor",
+            slug="source",
+            hint="use torch.from_numpy, or a Python number for a constant",
+        )
     return BoundCall(bound, tuple(arguments), flat)
 
 
@@ -68,7 +79,8 @@ def _bind(module: nn.Module, inputs: Any) -> inspect.BoundArguments:
             f"forward{parameters} does not take the example inputs: {error}", slug="source"
         ) from error
     raise UsageError(
-        f"inputs() must return a tuple of arguments or a dict of keyword arguments, not {type(inputs).__name__}",
+        "inputs() must return a tuple of arguments or a dict of keyword arguments, "
+        f"not {type(inputs).__name__}",
         slug="source",
     )
 
@@ -87,7 +99,7 @@ def _parameters(bound: inspect.BoundArguments) -> list[tuple[str, Any, Any]]:
 
 def rebuild(call: BoundCall, tensors: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Return (args, kwargs) of ``call`` with other tensors in the same structure and of the same types."""
-    bound = inspect.BoundArguments(call.bound.signature, {})  # type: ignore[arg-type]
+    bound = inspect.BoundArguments(call.bound.signature, {})
     values = {a.name: a.tree for a in call.arguments}
     for name, value in call.bound.arguments.items():
         parameter = call.bound.signature.parameters[name]
@@ -104,7 +116,7 @@ def _like(example: Any, part: Tree, tensors: Mapping[str, Any]) -> Any:
         case tree.TensorLeaf():
             return tensors[part.name]
         case tree.ConstantLeaf():
-            return part.value
+            return example  # not part.value: an enum's member is more than its value
         case tree.Sequence():
             items = [_like(e, t, tensors) for e, t in zip(example, part.items, strict=True)]
             return items if part.kind == "list" else tuple(items)
@@ -131,6 +143,7 @@ def flat_module(module: nn.Module, call: BoundCall, on_result: Callable[[Tree], 
             args, kwargs = rebuild(call, dict(zip(call.flat, tensors, strict=True)))
             value = self.module(*args, **kwargs)
             result = tree.build(value, "", root="output")
+            tree.refuse_repeated_names([result])
             on_result(result)
             return tuple(tree.flatten(result, value, "output").values())
 

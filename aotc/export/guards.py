@@ -1,20 +1,43 @@
-"""What must be refused before or while torch.export traces, because a compiled graph would answer differently."""
+"""What is refused before or after torch.export traces, because a compiled graph would answer differently."""
 
 from __future__ import annotations
 
-import contextlib
-import inspect
-import re
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from aotc.errors import RefusedError
+from aotc.errors import RefusedError, UsageError
+from aotc.export.refusals import quoted_line
 
 if TYPE_CHECKING:
     import torch
     from torch import nn
     from torch.export import ExportedProgram
+
+
+def refuse_module(module: Any) -> None:
+    """Refuse what torch.export does not trace: something else than a module, or a TorchScript one.
+
+    Raises:
+        UsageError: Not an ``nn.Module``.
+        RefusedError: A ``ScriptModule``, or a module that holds one.
+    """
+    import torch
+    from torch import nn
+
+    if not isinstance(module, nn.Module):
+        raise UsageError(
+            f"the model is a {type(module).__qualname__}, not a torch.nn.Module",
+            slug="source",
+            hint="model() returns the module itself, with its weights",
+        )
+    for path, part in module.named_modules():
+        if isinstance(part, torch.jit.ScriptModule):
+            name = f"the module '{path}'" if path else "the model"
+            raise RefusedError(
+                f"{name} is a TorchScript module, which torch.export cannot trace",
+                slug="script-module",
+                hint="hand in the nn.Module that it was made from",
+            )
 
 
 def refuse_training(module: nn.Module) -> None:
@@ -31,123 +54,6 @@ def refuse_training(module: nn.Module) -> None:
                 slug="train-mode",
                 hint="call model.eval() before you hand it in (in model() of a source file)",
             )
-
-
-@contextlib.contextmanager
-def unchanged(module: nn.Module) -> Iterator[None]:
-    """Restore what tracing does to the attributes of ``module``; refuse a forward that stores tensors.
-
-    torch.export runs forward with fake tensors. A forward that assigns ``self.x`` would leave them in the
-    user's module, and a later call could read them.
-
-    Raises:
-        RefusedError: forward replaced a tensor attribute of the module.
-    """
-    before = [(path, part, _State(part)) for path, part in module.named_modules()]
-    changed: tuple[str, nn.Module, str] | None = None
-    try:
-        yield
-    finally:
-        for path, part, state in before:
-            for name in state.changed():
-                changed = changed or (f"{path}.{name}" if path else name, part, name)
-            state.restore()
-        if changed is not None:
-            # Also where tracing failed: a fake tensor that was stored is the likely cause.
-            raise RefusedError(
-                f"forward mutates module state (attribute '{changed[0]}')",
-                slug="module-state",
-                where=_assignment(changed[1], changed[2]),
-                hint="make the state an explicit input and output of forward",
-            )
-
-
-class _State:
-    """The attributes of a module, and the entries of every container that can be reached from them.
-
-    A forward may store tensors in ``self.x``, in a list or dict it keeps, or in an object such as a cache.
-    """
-
-    def __init__(self, part: nn.Module) -> None:
-        self._part = part
-        self._fields: list[tuple[str, _Container, dict[Any, Any]]] = []
-        seen: set[int] = set()
-        self._add("", vars(part), seen)
-
-    def _add(self, name: str, value: Any, seen: set[int]) -> None:
-        container = _container(value)
-        if container is None or id(container) in seen:
-            return
-        seen.add(id(container))
-        entries = dict(_entries(container))
-        self._fields.append((name, container, entries))
-        for key, item in entries.items():
-            if not (container is vars(self._part) and key in _TORCH_OWN):
-                self._add(name or str(key), item, seen)
-
-    def changed(self) -> list[str]:
-        """Return the attributes that hold or held another tensor."""
-        names = []
-        for name, container, before in self._fields:
-            now = dict(_entries(container))
-            for key in [*before, *(key for key in now if key not in before)]:
-                old, new = before.get(key), now.get(key)
-                if old is not new and (_is_tensor(old) or _holds_tensor(new)):
-                    names.append(str(key) if name in ("", "_buffers", "_parameters") else name)
-        return names
-
-    def restore(self) -> None:
-        """Put every container's entries back."""
-        for _, container, before in self._fields:
-            if isinstance(container, list):
-                container[:] = before.values()
-            elif [*_entries(container)] != [*before.items()]:
-                container.clear()
-                container.update(before)
-
-
-_Container = dict[Any, Any] | list[Any]
-_TORCH_OWN = ("_modules", "_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
-
-
-def _container(value: Any) -> _Container | None:
-    """Return the dict or list whose entries are the state of ``value``; None for what holds none."""
-    from torch import nn
-
-    if isinstance(value, dict | list):
-        return value
-    if _is_tensor(value) or callable(value) or isinstance(value, nn.Module) or not hasattr(value, "__dict__"):
-        return None
-    return vars(value) if isinstance(vars(value), dict) else None
-
-
-def _entries(container: _Container) -> Iterator[tuple[Any, Any]]:
-    yield from enumerate(container) if isinstance(container, list) else list(container.items())
-
-
-def _is_tensor(value: Any) -> bool:
-    import torch
-
-    return isinstance(value, torch.Tensor)
-
-
-def _holds_tensor(value: Any) -> bool:
-    """Return whether ``value`` is a tensor or a container with one in it."""
-    if isinstance(value, dict | list | tuple | set):
-        return any(map(_holds_tensor, value.values() if isinstance(value, dict) else value))
-    return _is_tensor(value)
-
-
-def _assignment(part: nn.Module, name: str) -> str | None:
-    """Return ``file.py:line`` of where forward touches ``self.NAME``, or else of forward itself."""
-    try:
-        lines, first = inspect.getsourcelines(type(part).forward)
-        file = Path(inspect.getfile(type(part).forward)).name
-    except (OSError, TypeError):
-        return None
-    uses = [i for i, line in enumerate(lines) if re.search(rf"\bself\.{re.escape(name)}\b", line)]
-    written = [i for i in uses if re.search(r"[^=!<>]=[^=]|\.(append|update|extend|insert)\(", lines[i])]
-    return f"{file}:{first + (written or uses or [0])[0]}"
 
 
 def refuse_mutation(program: ExportedProgram) -> None:
@@ -180,6 +86,28 @@ def refuse_mutation(program: ExportedProgram) -> None:
                     slug="input-mutation",
                     where=stack_place(node),
                     hint="clone the input in forward before changing it",
+                )
+
+
+def refuse_complex(program: ExportedProgram, inputs: Iterable[str], outputs: Iterable[str]) -> None:
+    """Refuse complex inputs and outputs: ONNX has them as pairs of real numbers.
+
+    Raises:
+        RefusedError: Names the first.
+    """
+    by_name = {node.name: node for node in program.graph.nodes}
+    signature = program.graph_signature
+    for names, found in ((inputs, signature.user_inputs), (outputs, signature.user_outputs)):
+        for name, inner in zip(names, found, strict=True):
+            node = by_name.get(str(inner))
+            value = node.meta.get("val") if node is not None else None
+            if value is not None and value.is_complex():
+                dtype = str(value.dtype).removeprefix("torch.")
+                raise RefusedError(
+                    f"'{name}' is {dtype}, which no array of this runtime holds",
+                    slug="unsupported-dtype",
+                    where=stack_place(by_name[str(inner)]),
+                    hint="use torch.view_as_real and torch.view_as_complex in forward",
                 )
 
 
@@ -259,9 +187,4 @@ def _without_dropout(node: torch.fx.Node) -> bool:
 
 def stack_place(node: torch.fx.Node) -> str | None:
     """Return ``file.py:line`` of the model's code that made ``node``."""
-    trace = node.stack_trace or ""
-    lines = [line.strip() for line in trace.splitlines() if line.strip().startswith("File ")]
-    if not lines:
-        return None
-    file, line = lines[-1].split('"')[1], lines[-1].split("line ")[1].split(",")[0]
-    return f"{file.rsplit('/', 1)[-1]}:{line}"
+    return quoted_line(node.stack_trace or "")

@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnx_ir as ir
 
-from aotc import tree
+from aotc import dims, tree
 from aotc.errors import InputError, RefusedError, UsageError
 from aotc.export import guards
 from aotc.export.axes import Axes, flatten_dynamic_shapes
 from aotc.export.call import BoundCall, bind, rebuild
+from aotc.export.dim_names import StaticAxis
+from aotc.export.equal_dims import find_equal_dims, merge_bounds, note
+from aotc.export.example import tensors_to_trace
 from aotc.export.index_ranges import Raises, find_index_ranges
+from aotc.export.module_state import unchanged
+from aotc.export.refusals import traceback_line
 from aotc.export.source import Source
-from aotc.export.to_onnx import to_onnx
+from aotc.export.to_onnx import rename_dims, to_onnx
 from aotc.export.trace import Trace, trace
 from aotc.signature import IndexRange, Signature, TensorSpec, parse_profiles
 
 if TYPE_CHECKING:
+    import torch
     from torch import nn
 
 Array = np.ndarray[Any, Any]
@@ -39,7 +45,6 @@ _DTYPES = {
     ir.DataType.UINT32: "uint32",
     ir.DataType.UINT64: "uint64",
 }
-_EXPORT_SIZE = 3
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,27 +68,75 @@ def import_module(module: nn.Module, source: Source) -> Imported:
         RefusedError: This model cannot be compiled; says which part and why.
         UsageError: Inputs, dynamic_shapes or profiles do not fit forward.
     """
+    guards.refuse_module(module)
     guards.refuse_training(module)
     call = bind(module, source.inputs)
     if not call.flat:
         raise UsageError("the example inputs hold no tensor", slug="source")
+    observed = [call.flat, *(bind(module, inputs).flat for inputs in source.more_inputs)]
     axes = flatten_dynamic_shapes(source.dynamic_shapes, call.arguments)
-    traced = trace(module, call, _export_tensors(call, axes), axes)
+    traced, static = _trace(module, call, observed, axes)
+    _run_once(module, call)
     inputs = list(call.flat)
     result = _distinct_outputs(traced.result, set(inputs))
     outputs = [leaf.name for leaf in tree.leaves(result)]
     if not outputs:
         raise RefusedError("forward returns no tensor", slug="result-structure")
+    guards.refuse_complex(traced.program, inputs, outputs)
     model = to_onnx(traced, inputs, outputs)
+    profiled: set[str] = set().union(*source.profiles)
+    equal = find_equal_dims(_shapes(model.graph.inputs), observed, traced.dims.anonymous - profiled)
+    rename_dims(model.graph, equal)
     signature = Signature(
         arguments=call.arguments,
         inputs=_specs(model.graph.inputs, call),
         outputs=_specs(model.graph.outputs, None),
         result=result,
-        bounds={name: bounds for name, bounds in sorted(traced.bounds.items())},
+        bounds=merge_bounds(traced.bounds, equal),
     )
-    signature = _with_profiles(signature, source, traced)
-    return Imported(model, signature, call, tuple(f"{a} is static in this model" for a in traced.static_auto))
+    _refuse_unbound_dims(signature)
+    signature = _with_profiles(signature, source)
+    notes = (*map(str, static), *(note(later, earlier) for later, earlier in equal.items()))
+    return Imported(model, signature, call, notes)
+
+
+def _trace(
+    module: nn.Module, call: BoundCall, observed: Sequence[Mapping[str, torch.Tensor]], axes: Axes
+) -> tuple[Trace, tuple[StaticAxis, ...]]:
+    """Trace with sizes of at least 2 on dynamic axes; also return the axes that were found static.
+
+    An axis left to the exporter that was widened and then fixed by the model, as an axis that broadcasts is,
+    is traced again as it was in the example.
+    """
+    traced = trace(module, call, tensors_to_trace(observed, axes), axes)
+    static = traced.dims.static
+    misled = {(s.input, s.axis) for s in static if call.flat[s.input].shape[s.axis] != s.size}
+    if misled:
+        kept = {
+            name: {index: axis for index, axis in found.items() if (name, index) not in misled}
+            for name, found in axes.items()
+        }
+        traced = trace(module, call, tensors_to_trace(observed[:1], kept), kept)
+    return traced, static
+
+
+def _run_once(module: nn.Module, call: BoundCall) -> None:
+    """Run eager on the example: only a real run shows every way to store state, and whether it accepts it."""
+    import torch
+
+    args, kwargs = rebuild(call, {name: tensor.detach().clone() for name, tensor in call.flat.items()})
+    try:
+        with unchanged(module), torch.inference_mode():
+            module(*args, **kwargs)
+    except RefusedError:
+        raise
+    except Exception as error:
+        raise UsageError(
+            f"eager refuses the example inputs: {type(error).__name__}: {error}",
+            slug="eager-refuses",
+            where=traceback_line(error),
+            hint="correct inputs()",
+        ) from error
 
 
 def given_inputs(source: Source, module: nn.Module, signature: Signature) -> list[tuple[str, bool, Feeds]]:
@@ -127,24 +180,15 @@ def with_index_ranges(imported: Imported, raises: Raises) -> Imported:
 
 def _distinct_outputs(result: tree.Tree, inputs: set[str]) -> tree.Tree:
     """An ONNX graph has one name space: an output that is called like an input becomes ``output.NAME``."""
-    return tree.rename(result, lambda name: f"output.{name}" if name in inputs else name)
+    taken = inputs | {leaf.name for leaf in tree.leaves(result)}
 
+    def distinct(name: str) -> str:
+        new = name
+        while new in inputs or (new != name and new in taken):
+            new = f"output.{new}"
+        return new
 
-def _export_tensors(call: BoundCall, axes: Axes) -> dict[str, Any]:
-    """Return the example with dynamic axes of size 0 or 1 widened: the exporter would take those as fixed.
-
-    Entries are repeated, so every index stays in range and every mask valid.
-    """
-    import torch
-
-    tensors: dict[str, Any] = {}
-    for name, tensor in call.flat.items():
-        tensor = tensor.detach()
-        for axis in axes.get(name, {}):
-            if axis < tensor.ndim and tensor.shape[axis] == 1:
-                tensor = torch.repeat_interleave(tensor, _EXPORT_SIZE, dim=axis)
-        tensors[name] = tensor
-    return tensors
+    return tree.rename(result, distinct)
 
 
 def _specs(values: Any, call: BoundCall | None) -> tuple[TensorSpec, ...]:
@@ -171,17 +215,41 @@ def _specs(values: Any, call: BoundCall | None) -> tuple[TensorSpec, ...]:
     return tuple(specs)
 
 
+def _shapes(values: Any) -> dict[str, tuple[int | str, ...]]:
+    return {
+        value.name: tuple(_size(dim, f"{value.name}_{axis}") for axis, dim in enumerate(value.shape))
+        for value in values
+    }
+
+
 def _size(dim: Any, unknown: str) -> int | str:
     if isinstance(dim, int):
         return dim
     return str(dim.value) if dim.value is not None else unknown.replace(".", "_")
 
 
-def _with_profiles(signature: Signature, source: Source, traced: Trace) -> Signature:
+def _refuse_unbound_dims(signature: Signature) -> None:
+    """Refuse a symbol that no axis is alone: the runtime could not tell its size.
+
+    Raises:
+        RefusedError: Says which.
+    """
+    alone = {size for spec in signature.inputs for size in spec.shape if dims.is_symbol(size)}
+    for spec in signature.inputs:
+        for size in spec.shape:
+            if unknown := dims.symbols(size) - alone:
+                raise RefusedError(
+                    f"an axis of the input '{spec.name}' is '{size}', and no axis is '{min(unknown)}' alone",
+                    slug="specialised-dim",
+                    hint=f"give the axis a Dim of its own, or name '{min(unknown)}' on an input's axis",
+                )
+
+
+def _with_profiles(signature: Signature, source: Source) -> Signature:
     profiles = parse_profiles(source.profiles, signature.dims)
     for profile in profiles:
         for name, allowed in profile.items():
-            bounds = traced.bounds.get(name)
+            bounds = signature.bounds.get(name)
             if bounds is not None and bounds.max is not None and allowed.max > bounds.max:
                 raise UsageError(
                     f"the profile allows '{name}' up to {allowed.max}, the model only up to {bounds.max}",

@@ -1,7 +1,8 @@
 """Which inputs are indices, and of what: found in the graph, confirmed by eager.
 
-PyTorch raises for an index that is out of range; ONNX Runtime reads index -1 as the last row, and some kernels
-do not check at all. So the range of every index input is stored in the signature and checked by the runtime.
+PyTorch raises for an index that is out of range; ONNX Runtime reads index -1 as the last row, and some
+kernels do not check at all. So the range of every index input is stored in the signature and checked by the
+runtime.
 """
 
 from __future__ import annotations
@@ -61,10 +62,12 @@ def find_index_ranges(
         for value, size in _indexed_axes(node):
             for use in _origins(value, _Use("", size, node)):
                 uses.setdefault(use.input, []).append(use)
-    found = {
-        name: _confirm(name, _narrowest(entries), example, sizes, raises) for name, entries in uses.items()
-    }
-    return {name: allowed for name, allowed in found.items() if allowed is not None}
+    found: dict[str, IndexRange] = {}
+    for name, entries in uses.items():
+        confirmed = (_confirm(name, use, example, sizes, raises) for use in _narrowest_first(entries))
+        if (allowed := next((each for each in confirmed if each is not None), None)) is not None:
+            found[name] = allowed
+    return found
 
 
 def _indexed_axes(node: ir.Node) -> Iterator[tuple[ir.Value, dims.Size]]:
@@ -122,12 +125,15 @@ def _origins(value: ir.Value, use: _Use) -> Iterator[_Use]:
                 yield from _origins(source, dataclasses.replace(use, partial=partial))
 
 
-def _narrowest(uses: list[_Use]) -> _Use:
-    """Return the use with the smallest axis; symbolic sizes only where there is no fixed one."""
-    fixed = [use for use in uses if isinstance(use.size, int)]
-    best = min(fixed, key=lambda use: int(use.size)) if fixed else uses[0]
-    written = [use for use in uses if use.written and use.size == best.size]
-    return dataclasses.replace((written or [best])[0], partial=all(use.partial for use in uses))
+def _narrowest_first(uses: list[_Use]) -> Iterator[_Use]:
+    """Yield one use for each axis size, smallest first; symbolic sizes come after the fixed ones."""
+    by_size: dict[dims.Size, list[_Use]] = {}
+    for use in uses:
+        by_size.setdefault(use.size, []).append(use)
+    for size in sorted(by_size, key=lambda size: (isinstance(size, str), size)):
+        same = by_size[size]
+        best = next((use for use in same if use.written), same[0])
+        yield dataclasses.replace(best, partial=all(use.partial for use in same))
 
 
 def _confirm(
@@ -138,9 +144,11 @@ def _confirm(
         return None
     size = dims.evaluate(use.size, sizes)
     probes = range(min(example[name].size, _MAX_PROBES)) if use.partial else [0]
+    if not _holds(example[name], size):
+        return None  # no value of this type is out of range
     if not all(raises(_with_entry(example, name, position, size)) for position in probes):
         return None
-    negative = not raises(_with_entry(example, name, 0, -1))
+    negative = _holds(example[name], -1) and not raises(_with_entry(example, name, 0, -1))
     fixed = isinstance(use.size, int)
     return IndexRange(
         low=0 if not negative else -size if fixed else f"-({use.size})",
@@ -148,6 +156,11 @@ def _confirm(
         origin=scopes.describe(use.node),
         unique=use.written,
     )
+
+
+def _holds(values: Array, value: int) -> bool:
+    limits = np.iinfo(values.dtype)
+    return int(limits.min) <= value <= int(limits.max)
 
 
 def _with_entry(example: Mapping[str, Array], name: str, position: int, value: int) -> dict[str, Array]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.util
+import re
 import sys
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
     from torch import nn
 
 _NAMES = ("model", "inputs")
+SOURCE_MODULE = re.compile(r"\baotc_source_[0-9a-f]{8}_")
+"""What the name of a source file's module has before the file's own."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,8 +46,8 @@ def load_source(path: Path) -> Source:
     """Execute the Python file at ``path`` and return the source it defines.
 
     Raises:
-        UsageError: The file is missing or does not define ``model`` and ``inputs``. An exception of the file's
-            own code surfaces as itself.
+        UsageError: The file is missing or does not define ``model`` and ``inputs``. An exception of the
+            file's own code surfaces as itself.
     """
     if not path.is_file():
         raise UsageError(f"there is no source file {path}", slug="source")
@@ -75,7 +79,8 @@ def _call(module: ModuleType, name: str) -> Sequence[Any]:
 
 
 def _execute(path: Path) -> ModuleType:
-    name = f"aotc_source_{path.resolve().parent.name}_{path.stem}"
+    # A name of its own for each path; SOURCE_MODULE takes it out of what is written to a bundle.
+    name = f"aotc_source_{zlib.crc32(bytes(path.resolve())):08x}_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise UsageError(f"{path} is not a Python file", slug="source")

@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import onnx_ir as ir
 
-from aotc.export.trace import Trace, quiet, refusal_of_export
+from aotc.export import guards
+from aotc.export.refusals import is_ours, refusal_of_export
+from aotc.export.source import SOURCE_MODULE
+from aotc.export.trace import Trace, quiet
 from aotc.ir import scopes
 
 if TYPE_CHECKING:
     import torch
+    from torch.export import ExportedProgram
 
 OPSET = 24
 SOURCE = "aotc.source"
 _WRAPPER = "module."
+_WORD = re.compile(r"[^\W\d]\w*")
+_FILE = re.compile(r'File "([^"]+)"')
 _SIMPLIFY_ROUNDS = 2
 _DATA_MOVEMENT_RULES = (
     "cast_constant_of_shape_rule",
@@ -63,16 +70,23 @@ def to_onnx(trace: Trace, inputs: Sequence[str], outputs: Sequence[str]) -> ir.M
                 output_names=names[1],
                 verbose=False,
             )
-    except Exception as error:  # noqa: BLE001 - the exporter raises many types
-        raise refusal_of_export(error) from error
+    except Exception as error:
+        raise refusal_of_export(error, lambda op: _line_of(trace.program, op)) from error
     assert program is not None
     model = program.model
     _hide_wrapper(model)
     _fold_weight_transposes(model.graph)
     _simplify(model)
     _finish_interface(model.graph, inputs, outputs)
-    _rename_dims(model.graph, trace.dim_names)
+    rename_dims(model.graph, trace.dims.names)
     return model
+
+
+def _line_of(program: ExportedProgram, op: str) -> str | None:
+    """Return the line of the model's code that calls ``op``, or ``aten._X`` by its public name ``aten.X``."""
+    names = (op, op.replace("aten._", "aten."))
+    nodes = [n for n in program.graph.nodes if n.op == "call_function" and str(n.target).startswith(names)]
+    return guards.stack_place(nodes[0]) if nodes else None
 
 
 def _hide_wrapper(model: ir.Model) -> None:
@@ -85,9 +99,10 @@ def _hide_wrapper(model: ir.Model) -> None:
     for node in model.graph.all_nodes():
         for key in (scopes.SCOPES, scopes.CLASSES):
             if text := node.metadata_props.get(key):
+                text = SOURCE_MODULE.sub("", text)
                 node.metadata_props[key] = _without_wrapper(text, drop_first=key == scopes.CLASSES)
         if stack := node.metadata_props.get(scopes.STACK):
-            node.metadata_props[scopes.STACK] = _without_own_frames(stack)
+            node.metadata_props[scopes.STACK] = _portable_stack(stack)
         node.metadata_props.pop("namespace", None)
 
 
@@ -101,9 +116,18 @@ def _without_wrapper(text: str, *, drop_first: bool) -> str:
     return repr([("" if e == "module" else e.removeprefix(_WRAPPER)) for e in entries[1:]])
 
 
-def _without_own_frames(stack: str) -> str:
+def _portable_stack(stack: str) -> str:
+    """Leave out our own frames, and what in a path is only true of this machine: same model, same bytes."""
     frames = re.split(r'(?=^\s*File ")', stack, flags=re.MULTILINE)
-    return "".join(frame for frame in frames if "/aotc/export/" not in frame)
+    return "".join(
+        _FILE.sub(_portable_file, f) for f in frames if not (m := _FILE.search(f)) or not is_ours(m[1])
+    )
+
+
+def _portable_file(match: re.Match[str]) -> str:
+    """``/home/me/model.py`` -> ``model.py``; an installed package keeps its path below site-packages."""
+    _, installed, below = match[1].rpartition("/site-packages/")
+    return f'File "{below if installed else Path(match[1]).name}"'
 
 
 def _fold_weight_transposes(graph: ir.Graph) -> None:
@@ -121,7 +145,7 @@ def _fold_weight_transposes(graph: ir.Graph) -> None:
         folded = ir.Value(
             name=f"{weight.name}.transposed",
             type=weight.type,
-            shape=ir.Shape([weight.const_value.shape[axis] for axis in permutation]),
+            shape=ir.Shape([weight.const_value.shape.numpy()[axis] for axis in permutation]),
             const_value=_transposed(weight.const_value, permutation, f"{weight.name}.transposed"),
             metadata_props={SOURCE: str(weight.name)},
         )
@@ -146,7 +170,7 @@ def _transposed(tensor: ir.TensorProtocol, permutation: tuple[int, ...], name: s
     def evaluate() -> ir.TensorProtocol:
         return ir.Tensor(tensor.numpy().transpose(permutation), dtype=tensor.dtype, name=name)
 
-    shape = ir.Shape([tensor.shape[axis] for axis in permutation])
+    shape = ir.Shape([tensor.shape.numpy()[axis] for axis in permutation])
     return ir.LazyTensor(evaluate, dtype=tensor.dtype, shape=shape, name=name)
 
 
@@ -200,21 +224,30 @@ def _inner_values(graph: ir.Graph) -> list[ir.Value]:
     return [v for v in values if v not in outer]
 
 
-def _rename_dims(graph: ir.Graph, names: Mapping[str, str]) -> None:
-    """Replace the exporter's symbols (``s27``) by the user's dims in the shape of every value."""
-    pattern = re.compile(r"\b(" + "|".join(map(re.escape, names)) + r")\b") if names else None
-    if pattern is None:
-        return
+def rename_dims(graph: ir.Graph, names: Mapping[str, str]) -> None:
+    """Replace symbols by other names or expressions in the shape of every value.
+
+    A symbol that the exporter replaced by a number becomes that number.
+    """
     values = [*graph.inputs, *(o for node in graph.all_nodes() for o in node.outputs)]
     for value in values:
         if value.shape is not None and any(isinstance(d, ir.SymbolicDim) for d in value.shape):
-            value.shape = ir.Shape([_renamed(dim, pattern, names) for dim in value.shape])
+            value.shape = ir.Shape([_renamed(dim, names) for dim in value.shape])
 
 
-def _renamed(dim: Any, pattern: re.Pattern[str], names: Mapping[str, str]) -> Any:
+def _renamed(dim: int | ir.SymbolicDim, names: Mapping[str, str]) -> int | ir.SymbolicDim:
     if isinstance(dim, int) or dim.value is None:
         return dim
-    return ir.SymbolicDim(pattern.sub(lambda match: names[match[1]], str(dim.value)))
+    text = str(dim.value)
+    if text.isdecimal():
+        return int(text)
+    if text in names:
+        return ir.SymbolicDim(names[text])
+    return ir.SymbolicDim(_WORD.sub(lambda match: _in_expression(names.get(match[0], match[0])), text))
+
+
+def _in_expression(name: str) -> str:
+    return name if name.isidentifier() else f"({name})"
 
 
 def parameter_bytes(module: torch.nn.Module) -> int:

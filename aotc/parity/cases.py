@@ -25,8 +25,16 @@ def all_cases(signature: Signature, given: Sequence[Given], *, seed: int) -> Ite
     yield from generate(signature, [feeds for _, valid, feeds in given if valid], seed=seed)
 
 
-def one_case(feeds: Feeds) -> Iterator[Case]:
-    """Yield one input set alone: if eager refuses it, the engine must refuse it too."""
+def one_case(signature: Signature, feeds: Feeds) -> Iterator[Case]:
+    """Yield one input set alone: if eager refuses it, the engine must refuse it too.
+
+    Raises:
+        InputError: ``feeds`` lacks an input or has one that does not exist.
+    """
+    names = {spec.name for spec in signature.inputs}
+    for what, wrong in (("lack", names - feeds.keys()), ("have the unknown name", feeds.keys() - names)):
+        if wrong:
+            raise InputError(f"the inputs {what} '{min(wrong)}'", hint=f"inputs: {', '.join(sorted(names))}")
     yield Case("inputs", feeds, {}, "bad")
 
 

@@ -37,7 +37,8 @@ def _summary(verdict: Verdict) -> str:
         return "no case could be compared: eager refused every input"
     failed = sum(not case.passed for engine in verdict.engines for case in engine.cases)
     total = sum(len(engine.cases) for engine in verdict.engines)
-    return f"{failed} of {total} cases fail; worst: {case.outcome} on {case.label}: {case.detail} ({engine.engine})"
+    worst = f"{case.outcome} on {case.label}: {case.detail} ({engine.engine})"
+    return f"{failed} of {total} cases fail; worst: {worst}"
 
 
 def parity_error(

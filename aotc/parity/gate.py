@@ -10,8 +10,8 @@ import numpy as np
 
 from aotc.errors import AotcError
 from aotc.parity import golden
-from aotc.parity.metrics import OutputFigures, compare
 from aotc.parity.golden import Reference
+from aotc.parity.metrics import OutputFigures, compare
 from aotc.parity.verdict import CaseVerdict, EngineVerdict, Outcome
 from aotc.signature import Signature
 

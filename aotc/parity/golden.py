@@ -1,8 +1,8 @@
 """Case files: the inputs of a case, eager's outputs and their bounds, as plain .npz without pickles.
 
 ``inputs`` holds one array for each input of the signature and ``outputs``, for each output ``i``, the arrays
-``value.i``, ``atol.i``, ``rtol.i``, ``origin.i`` and, where needed, ``unstable.i``. Arrays are numbered in the
-order of the signature: names of tensors are free text and never become names of files or archive members.
+``value.i``, ``atol.i``, ``rtol.i``, ``origin.i`` and, where needed, ``unstable.i``. Arrays are numbered in
+the order of the signature: names of tensors are free text and never become names of files or members.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
-from aotc.parity.tolerance import Tolerance
+from aotc.parity.tolerance import Measured, Tolerance
 
 Array = np.ndarray[Any, Any]
 
@@ -43,11 +43,20 @@ class Reference(BaseModel):
 
 @dataclasses.dataclass(frozen=True)
 class Expected:
-    """Eager's value of one output, how far an engine may be from it, and where it is unstable."""
+    """Eager's value of one output, how far an engine may be from it, and where it is unstable.
+
+    ``measured`` is eager's own error, while it is at hand: it is not stored.
+    """
 
     value: Array
     tolerance: Tolerance
     unstable: Array
+    measured: Measured | None = None
+
+    def at_least(self, atol: float) -> Expected:
+        """Return the same with a tolerance of at least ``atol``."""
+        wider = dataclasses.replace(self.tolerance, atol=max(self.tolerance.atol, atol))
+        return dataclasses.replace(self, tolerance=wider)
 
 
 def write_inputs(path: Path, feeds: Mapping[str, Array], names: tuple[str, ...]) -> None:

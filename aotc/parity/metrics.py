@@ -44,7 +44,7 @@ def compare(name: str, got: Array, eager: Array, tolerance: Tolerance, unstable:
     Shape and dtype must be equal; integers and bools exactly; NaN and Inf must stand in the same places,
     except where ``unstable``.
     """
-    bound = {"atol": tolerance.atol, "rtol": tolerance.rtol, "tolerance": tolerance.origin}
+    bound: dict[str, Any] = {"atol": tolerance.atol, "rtol": tolerance.rtol, "tolerance": tolerance.origin}
     for what, mine, theirs in (("dtype", got.dtype, eager.dtype), ("shape", got.shape, eager.shape)):
         if mine != theirs:
             return OutputFigures(name=name, passed=False, reason=f"{what} {mine} for {theirs}", **bound)
@@ -57,11 +57,10 @@ def compare(name: str, got: Array, eager: Array, tolerance: Tolerance, unstable:
         reason = f"NaN or Inf differ in {count} of {eager.size} values"
         return OutputFigures(name=name, passed=False, reason=reason, **bound)
     figures = _errors(got, eager, keep & np.isfinite(eager) & np.isfinite(got), tolerance)
-    passed = figures["ratio"] <= 1.0
-    reason = None if passed else f"max abs {figures['max_abs']:.3g} is {figures['ratio']:.3g} times the bound"
-    return OutputFigures(
-        name=name, passed=passed, reason=reason, **bound, **figures, **_as_logits(got, eager)
-    )
+    passed = bool(figures["ratio"] <= 1.0)
+    error = f"max abs {figures['max_abs']:.3g} is {figures['ratio']:.3g} times the bound"
+    figures |= _as_logits(got, eager)
+    return OutputFigures(name=name, passed=passed, reason=None if passed else error, **bound, **figures)
 
 
 def _compare_exact(name: str, got: Array, eager: Array, bound: dict[str, Any]) -> OutputFigures:
@@ -86,9 +85,9 @@ def _errors(got: Array, eager: Array, where: Array, tolerance: Tolerance) -> dic
         block = slice(start, start + _BLOCK)
         keep = flat[2][block]
         mine, theirs = _wide(flat[0][block][keep]), _wide(flat[1][block][keep])
-        difference, size = np.abs(mine - theirs), np.abs(theirs)
-        bound = tolerance.atol + tolerance.rtol * size
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            difference, size = np.abs(mine - theirs), np.abs(theirs)
+            bound = tolerance.atol + tolerance.rtol * size
             ratios = np.where(difference == 0, 0.0, difference / bound)
             relative = np.where(difference == 0, 0.0, difference / size)
         max_abs = max(max_abs, float(difference.max(initial=0.0)))
@@ -124,10 +123,11 @@ def _as_logits(got: Array, eager: Array) -> dict[str, float]:
         if not (np.isfinite(mine).all() and np.isfinite(theirs).all()):
             return {}
         equal += int(np.count_nonzero(mine.argmax(-1) == theirs.argmax(-1)))
-        log_mine, log_theirs = _log_softmax(mine), _log_softmax(theirs)
-        divergences = np.sum(np.exp(log_theirs) * (log_theirs - log_mine), axis=-1)
+        with np.errstate(over="ignore", invalid="ignore"):
+            log_mine, log_theirs = _log_softmax(mine), _log_softmax(theirs)
+            divergences = np.sum(np.exp(log_theirs) * (log_theirs - log_mine), axis=-1)
         divergence = max(divergence, float(divergences.max()))
-    return {"top1": equal / len(rows[0]), "kl": divergence}
+    return {"top1": equal / len(rows[0]), "kl": min(divergence, _HUGE)}
 
 
 def _log_softmax(values: Array) -> Array:

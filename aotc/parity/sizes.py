@@ -46,8 +46,9 @@ def _choice(name: str, profile: Mapping[str, Profile], signature: Signature, exa
         return _Choice(allowed.min, allowed.max, allowed.opt, _odd_between(allowed.min, allowed.max))
     bounds = signature.bounds.get(name, Bounds())
     low = max(1, bounds.min)
-    high = _larger_odd(example, bounds.max)
-    extra = tuple(size for size in (2, 0) if bounds.min <= size <= (bounds.max or size))
+    limit = math.inf if bounds.max is None else bounds.max
+    high = max(_larger_odd(example, bounds.max), bounds.min)
+    extra = tuple(size for size in (2, 0) if size == max(bounds.min, min(size, limit)))
     return _Choice(low, high, example, high, extra)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -16,6 +16,7 @@ Array = np.ndarray[Any, Any]
 
 EAGER_ERRORS = 8
 """An engine may be this many times as far from eager as eager in float32 is from float64."""
+HARD_FACTOR = 4
 FLOOR_ULPS = 4
 FLOAT64_ULPS = 64
 FALLBACK_RTOL, FALLBACK_ATOL = 1e-5, 1e-6
@@ -51,8 +52,27 @@ def configured(bounds: Mapping[str, Bound], signature: Signature) -> dict[str, T
     return {name: Tolerance(bound.atol, bound.rtol, "configured") for name, bound in bounds.items()}
 
 
+@dataclasses.dataclass(frozen=True)
+class Measured:
+    """How far eager was from float64 in one case: the largest error, and the largest finite value."""
+
+    error: float
+    largest: float
+
+
+def measure(eager: Array, wide: Array | None) -> Measured | None:
+    """Return eager's own error in an output that is narrower than float64; None where there is no figure."""
+    if eager.dtype.kind not in "fc" or eager.dtype in (np.float64, np.complex128):
+        return None
+    if wide is None or wide.shape != eager.shape:
+        return None
+    both = np.isfinite(eager) & np.isfinite(wide)
+    error = np.abs(eager[both].astype(wide.dtype) - wide[both]).max(initial=0.0)
+    return Measured(float(error), _largest(eager))
+
+
 def derive(eager: Array, wide: Array | None) -> Tolerance:
-    """Return the tolerance of an output.
+    """Return the tolerance of an output in one case.
 
     Args:
         eager: The output of eager in its own dtype.
@@ -60,16 +80,39 @@ def derive(eager: Array, wide: Array | None) -> Tolerance:
     """
     if eager.dtype.kind not in "fc":
         return Tolerance(0.0, 0.0, "exact")
-    finite = np.abs(eager[np.isfinite(eager)])
-    largest = float(finite.max()) if finite.size else 0.0
+    largest = _largest(eager)
     ulp = float(np.spacing(np.asarray(largest, eager.real.dtype)))
     if eager.dtype in (np.float64, np.complex128):
         return Tolerance(FLOAT64_ULPS * ulp, 0.0, "ulps")
-    if wide is None or wide.shape != eager.shape:
+    measured = measure(eager, wide)
+    if measured is None:
         return Tolerance(FALLBACK_ATOL * max(1.0, largest), FALLBACK_RTOL, "fallback")
-    both = np.isfinite(eager) & np.isfinite(wide)
-    error = float(np.abs(eager[both].astype(wide.dtype) - wide[both]).max(initial=0.0))
-    return Tolerance(max(EAGER_ERRORS * error, FLOOR_ULPS * ulp), 0.0, "derived")
+    return Tolerance(max(EAGER_ERRORS * measured.error, FLOOR_ULPS * ulp), 0.0, "derived")
+
+
+def pooled(usual: Sequence[Measured], hard: Sequence[Measured]) -> tuple[list[float], list[float]]:
+    """Return an ``atol`` for each case of one output, usual and hard ones, from what all of them show.
+
+    The error of a single case is a sample: where an output has one entry, eager is by luck almost exact in
+    one case of ten, and 8 times almost nothing is a bound that a correct engine misses. So the errors of the
+    usual cases, relative to the output's size, are pooled and the largest counts. The size is the largest
+    value, or the median of it over the usual cases where that is more: a value near zero is a difference of
+    larger ones, and has their error. Hard values have errors of their own and tell nothing about others; one
+    case of them is all there is, so it gets some more of what the others show.
+    """
+    sizes = [case.largest for case in usual if case.largest > 0]
+    typical = float(np.median(sizes)) if sizes else 0.0
+    scales = [max(case.largest, typical) for case in usual]
+    relative = max((c.error / s for c, s in zip(usual, scales, strict=True) if s > 0), default=0.0)
+
+    def bound(case: Measured, factor: int) -> float:
+        return EAGER_ERRORS * max(case.error, factor * relative * max(case.largest, typical))
+
+    return [bound(case, 1) for case in usual], [bound(case, HARD_FACTOR) for case in hard]
+
+
+def _largest(values: Array) -> float:
+    return float(np.abs(values[np.isfinite(values)]).max(initial=0.0))
 
 
 def unstable(eager: Array, wide: Array | None) -> Array:

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch  # noqa: TID253 - the modes are subclasses of torch's; only the gate imports this file
-from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_map
+from torch.overrides import TorchFunctionMode  # noqa: TID253
+from torch.utils._python_dispatch import TorchDispatchMode  # noqa: TID253
+from torch.utils._pytree import tree_map  # noqa: TID253
 
 _WIDE = {
     torch.float32: torch.float64,
@@ -34,7 +34,7 @@ def upcast(value: Any) -> Any:
 
 
 def _widen(value: Any) -> Any:
-    """Upcast tensors and replace narrow dtypes by wide ones, so that a cast to float32 becomes one to float64."""
+    """Upcast tensors and replace narrow dtypes, so that a cast to float32 becomes one to float64."""
     if isinstance(value, torch.dtype):
         return _WIDE.get(value, value)
     return upcast(value)
@@ -54,7 +54,7 @@ class _FunctionMode(TorchFunctionMode):
         return func(*tree_map(_widen, args), **tree_map(_widen, dict(kwargs or {})))
 
 
-class _DispatchMode(TorchDispatchMode):
+class _DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(
         self,
         func: Any,
@@ -69,5 +69,5 @@ class _DispatchMode(TorchDispatchMode):
 @contextlib.contextmanager
 def float64() -> Iterator[None]:
     """Run everything inside in float64; inputs must be given upcast."""
-    with torch.no_grad(), _DispatchMode(), _FunctionMode():
+    with torch.no_grad(), _DispatchMode(), _FunctionMode():  # type: ignore[no-untyped-call]
         yield

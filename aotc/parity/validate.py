@@ -3,31 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import onnx_ir as ir
 
 from aotc.errors import RefusedError, VerdictError
 from aotc.oracle import Oracle
-from aotc.parity.golden import Expected
-from aotc.parity.cases import Given
+from aotc.parity import golden
+from aotc.parity.golden import Expected, Reference
 from aotc.parity.inputs import Feeds
 from aotc.parity.metrics import compare
-from aotc.parity.reference import Eager, expect
-from aotc.parity.tolerance import Tolerance
 from aotc.rewrite import Pass
 from aotc.rewrite.manager import Check
+from aotc.signature import Signature
 
 
-def example_check(
-    eager: Eager, given: Sequence[Given], configured: Mapping[str, Tolerance], oracle: Oracle
-) -> Check:
-    """Return the check of ``--validate each``: the whole model on the source's valid inputs."""
-    expected = []
-    for label, valid, feeds in given:
-        outputs = expect(eager, feeds, configured) if valid else ""
-        if not isinstance(outputs, str):
-            expected.append((label, feeds, outputs))
-    return whole_model_check(oracle, expected)
+def given_check(oracle: Oracle, references: Sequence[Reference], cases: Path, signature: Signature) -> Check:
+    """Return the check of ``--validate each``: the whole model on the source's valid inputs.
+
+    Args:
+        oracle: Runs the model.
+        references: The cases of the gate.
+        cases: Folder of their files.
+        signature: Names of inputs and outputs.
+    """
+    inputs = tuple(spec.name for spec in signature.inputs)
+    outputs = tuple(spec.name for spec in signature.outputs)
+    return whole_model_check(
+        oracle,
+        [
+            (
+                r.label,
+                golden.read_inputs(cases / r.inputs, inputs),
+                golden.read_expected(cases / r.outputs, outputs),
+            )
+            for r in references
+            if r.kind == "given" and r.outputs is not None
+        ],
+    )
 
 
 def whole_model_check(oracle: Oracle, cases: Sequence[tuple[str, Feeds, Mapping[str, Expected]]]) -> Check:

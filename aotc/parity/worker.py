@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,11 @@ def check_engines(payload: dict[str, Any], progress: Progress) -> Any:
                 references,
                 Path(payload["cases"]).joinpath,
                 contents.signature,
-                lambda label, file=entry.file: progress(f"{file}: {label}"),
+                functools.partial(_tell, progress, entry.file),
             )
         verdicts.append(EngineVerdict(engine=entry.file, cases=cases).model_dump(mode="json"))
     return verdicts
+
+
+def _tell(progress: Progress, file: str, label: str) -> None:
+    progress(f"{file}: {label}")

@@ -1,0 +1,127 @@
+"""``aotc inspect``: what a bundle holds, what was verified, and what the passes did and refused."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from aotc.cli.output import console, print_json, say, table
+
+if TYPE_CHECKING:
+    from aotc.cli.inspection import InspectDocument, ParityText
+    from aotc.cli.operators import OperatorCounts
+
+_ROWS = 40
+"""Rows of the table of operators where there is no terminal to ask."""
+_FEWEST_ROWS = 8
+
+
+@click.command("inspect", short_help="Show what a bundle holds.")
+@click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
+@click.option("--why", metavar="PASS", help="Show every change and every refusal of this pass.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+def command(directory: Path, why: str | None, as_json: bool) -> None:
+    """Show what the bundle DIR holds, after verifying every byte of it."""
+    from aotc.bundle import open_bundle
+    from aotc.cli.inspection import inspect
+
+    with open_bundle(directory) as bundle:
+        document = inspect(bundle, why)
+    if as_json:
+        print_json(document.to_dict())
+    elif why is not None:
+        _print_why(document)
+    else:
+        _print(document)
+
+
+def _print(document: InspectDocument) -> None:
+    from aotc.cli.signatures import print_signature
+
+    say(f"{document.name}: {document.target}, level {document.level}")
+    say(f"digest {document.digest}")
+    say("built with " + ", ".join(f"{name} {version}" for name, version in document.producer.items()))
+    print_signature(document.signature, document.verified_sizes)
+    _print_engines(document)
+    if document.parity is not None:
+        _print_parity(document.parity)
+    _print_passes(document)
+    if document.operators is not None:
+        _print_operators(document.operators)
+    for note in document.notes:
+        say(f"\nnote: {note}")
+
+
+def _print_engines(document: InspectDocument) -> None:
+    say("")
+    rows: list[list[object]] = []
+    for engine in document.engines:
+        weights = ", ".join(f"{name} {_size(size)}" for name, size in engine.weights.items())
+        here = "this one runs here" if engine.file == document.choice.engine else ""
+        rows.append([engine.file, engine.kind, _size(engine.size), weights or "-", here])
+    console().print(table(["engine file", "kind", "size", "weights", ""], rows))
+    prefix = "" if document.choice.engine else "none runs here: "
+    say(f"{prefix}{document.choice.reason}")
+
+
+def _size(size: int) -> str:
+    return f"{size / 2**20:.1f} MiB" if size >= 2**20 else f"{size / 2**10:.1f} KiB"
+
+
+def _print_parity(parity: ParityText) -> None:
+    from aotc.cli.verdicts import accuracy_text
+
+    rest = f", {parity.cases - parity.equal} refused or not compared" if parity.cases > parity.equal else ""
+    say(f"\nparity with eager: {parity.equal} of {parity.cases} cases equal{rest}")
+    if (worst := parity.worst) is not None:
+        bound = f"{worst.atol:.2e}" + (f" + {worst.rtol:g} rel" if worst.rtol else "")
+        say(
+            f"worst: {worst.ratio:.2f} of the bound; output {worst.output} on {worst.case}, "
+            f"max abs {worst.max_abs:.2e}, bound {bound} ({worst.engine})"
+        )
+    if parity.accuracy is not None:
+        say(accuracy_text(parity.accuracy))
+
+
+def _print_passes(document: InspectDocument) -> None:
+    say("")
+    rows: list[list[object]] = [[p.name, len(p.changes), len(p.refusals)] for p in document.passes]
+    console().print(table(["pass", "changes", "refusals"], rows, numbers=1))
+    refusing = dict.fromkeys(p.name.partition("{")[0] for p in document.passes if p.refusals)
+    for name in refusing:
+        say(f"aotc inspect {document.bundle} --why {name}")
+
+
+def _print_why(document: InspectDocument) -> None:
+    for entry in document.passes:
+        say(f"{entry.name}: {len(entry.changes)} changes, {len(entry.refusals)} refusals")
+        for change in entry.changes:
+            say(f"  changed: {change}")
+        for refusal in entry.refusals:
+            say(f"  refused at {refusal.where}: {refusal.reason}")
+
+
+def _print_operators(operators: OperatorCounts) -> None:
+    from aotc.cli.operators import grouped
+
+    modules = grouped(operators.modules, _screen_rows())
+    rows: list[list[object]] = [
+        [path or "(root)", sum(counts.values()), _counted(counts)] for path, counts in modules.items()
+    ]
+    rows.append(["all", sum(operators.total.values()), _counted(operators.total)])
+    say("")
+    console().print(table(["module", "nodes", "operators"], rows))
+
+
+def _counted(counts: dict[str, int]) -> str:
+    return ", ".join(f"{kind} {count}" for kind, count in counts.items())
+
+
+def _screen_rows() -> int:
+    if sys.stdout is None or not sys.stdout.isatty():
+        return _ROWS
+    return max(_FEWEST_ROWS, shutil.get_terminal_size().lines - 4)

@@ -1,0 +1,164 @@
+"""What ``aotc inspect`` tells of a verified bundle, as a document."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+from pydantic import ValidationError
+
+from aotc.bundle import Description, OpenBundle, PassEntry, Requirements
+from aotc.cli.document import Document, Part
+from aotc.cli.operators import OperatorCounts, count_operators
+from aotc.cli.output import path_text
+from aotc.errors import AotcError, UsageError
+from aotc.parity.verdict import Accuracy, Verdict
+from aotc.signature import Signature
+
+_FIGURES = "parity.json"
+
+
+class EngineText(Part):
+    """One engine file, the files of its weights, and their sizes in bytes."""
+
+    file: str
+    kind: str
+    size: int
+    weights: dict[str, int]
+    requires: Requirements | None
+
+
+class Choice(Part):
+    """The engine file that this machine would run, null if none, and why."""
+
+    engine: str | None
+    reason: str
+
+
+class WorstCase(Part):
+    """The output with the largest error over its bound."""
+
+    engine: str
+    case: str
+    output: str
+    max_abs: float
+    atol: float
+    rtol: float
+    ratio: float
+
+
+class ParityText(Part):
+    """What was compared with eager, in short; ``cases`` counts input sets for all engine files together."""
+
+    cases: int
+    equal: int
+    worst: WorstCase | None
+    accuracy: Accuracy | None
+
+
+class InspectDocument(Document):
+    """What ``inspect`` prints; ``operators`` and ``parity`` are null where ``notes`` says why."""
+
+    bundle: str
+    name: str
+    target: str
+    level: str
+    digest: str
+    producer: dict[str, str]
+    signature: Signature
+    verified_sizes: tuple[dict[str, int], ...]
+    engines: tuple[EngineText, ...]
+    choice: Choice
+    parity: ParityText | None
+    passes: tuple[PassEntry, ...]
+    operators: OperatorCounts | None
+    notes: tuple[str, ...]
+
+
+def inspect(bundle: OpenBundle, why: str | None) -> InspectDocument:
+    """Describe a verified bundle; with ``why`` only the pass of that name is listed.
+
+    Raises:
+        UsageError: No pass of that name ran.
+    """
+    description = bundle.description
+    passes = description.passes if why is None else _named(description, why)
+    parity, no_parity = _parity(bundle)
+    operators, no_operators = count_operators(bundle)
+    return InspectDocument(
+        bundle=path_text(bundle.path),
+        **{name: getattr(description, name) for name in ("name", "target", "level", "digest", "producer")},
+        signature=description.signature,
+        verified_sizes=description.verified_sizes,
+        engines=_engines(description),
+        choice=_choice(description),
+        parity=parity,
+        passes=passes,
+        operators=operators,
+        notes=tuple(note for note in (no_parity, no_operators) if note),
+    )
+
+
+def _named(description: Description, why: str) -> tuple[PassEntry, ...]:
+    """Return the runs of the pass ``why``: its name in the bundle may have options."""
+    found = tuple(entry for entry in description.passes if entry.name.partition("{")[0] == why)
+    if not found:
+        known = {entry.name.partition("{")[0] for entry in description.passes}
+        raise UsageError(f"no pass '{why}' ran when this bundle was built", hint=_suggestion(why, known))
+    return found
+
+
+def _suggestion(name: str, known: Iterable[str]) -> str:
+    near = difflib.get_close_matches(name, known, n=1)
+    return f"did you mean '{near[0]}'?" if near else f"passes that ran: {', '.join(sorted(known)) or 'none'}"
+
+
+def _engines(description: Description) -> tuple[EngineText, ...]:
+    return tuple(
+        EngineText(
+            file=engine.file,
+            kind=engine.kind,
+            size=description.files[engine.file].size,
+            weights={name: description.files[name].size for name in sorted({t.file for t in engine.tensors})},
+            requires=engine.requires,
+        )
+        for engine in description.engines
+    )
+
+
+def _choice(description: Description) -> Choice:
+    from aotc.runtime import requirements_here
+    from aotc.runtime.choose import choose
+
+    try:
+        engine, reason = choose(description, requirements_here())
+    except AotcError as error:  # no runtime here, or no engine for this machine: that is the answer
+        return Choice(engine=None, reason=error.message)
+    return Choice(engine=engine.file, reason=reason)
+
+
+def _parity(bundle: OpenBundle) -> tuple[ParityText | None, str | None]:
+    if _FIGURES not in bundle.description.beside:
+        return None, f"this bundle has no {_FIGURES}"
+    try:
+        verdict = Verdict.model_validate_json(bytes(bundle.buffer(_FIGURES)))
+    except ValidationError:
+        return None, f"{_FIGURES} is of another version of aotc"
+    cases = [case for engine in verdict.engines for case in engine.cases]
+    equal = sum(case.outcome == "equal" for case in cases)
+    return ParityText(cases=len(cases), equal=equal, worst=_worst(verdict), accuracy=verdict.accuracy), None
+
+
+def _worst(verdict: Verdict) -> WorstCase | None:
+    found = [
+        WorstCase(
+            engine=engine.engine,
+            case=case.label,
+            output=figures.name,
+            **{name: getattr(figures, name) for name in ("max_abs", "atol", "rtol", "ratio")},
+        )
+        for engine in verdict.engines
+        for case in engine.cases
+        for figures in case.outputs
+    ]
+    return max(found, key=lambda worst: worst.ratio, default=None)

@@ -1,0 +1,52 @@
+"""The JSON Schemas of what ``--json`` prints, shipped in ``schemas/`` for tools in other languages."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic.json_schema import GenerateJsonSchema
+
+from aotc.cli.bench_document import BenchDocument
+from aotc.cli.doctor import DoctorDocument
+from aotc.cli.document import Document, ErrorDocument
+from aotc.cli.inspection import InspectDocument
+from aotc.cli.passes import PassesDocument
+from aotc.cli.run import RunDocument
+from aotc.cli.verdicts import VerdictDocument
+
+FOLDER = Path(__file__).with_name("schemas")
+DOCUMENTS: Mapping[str, type[Document]] = {
+    "bench": BenchDocument,
+    "build": VerdictDocument,
+    "check": VerdictDocument,
+    "doctor": DoctorDocument,
+    "error": ErrorDocument,
+    "inspect": InspectDocument,
+    "passes": PassesDocument,
+    "run": RunDocument,
+}
+"""The document of each command; ``error`` is what any of them prints when there is no result."""
+
+
+class _WithoutNaN(GenerateJsonSchema):
+    """JSON has no NaN: a figure may be null."""
+
+    def float_schema(self, schema: Any) -> dict[str, Any]:
+        return {"type": ["number", "null"]}
+
+
+def schema_text(document: type[Document]) -> str:
+    """Return the schema generated from the model, as the text of its file."""
+    schema = document.model_json_schema(mode="serialization", schema_generator=_WithoutNaN)
+    schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+    return json.dumps(schema, indent=2, sort_keys=True) + "\n"
+
+
+def write_schemas() -> None:
+    """Write every schema anew; needed after every change of a document's model."""
+    FOLDER.mkdir(exist_ok=True)
+    for name, document in DOCUMENTS.items():
+        (FOLDER / f"{name}.json").write_text(schema_text(document), encoding="utf-8")

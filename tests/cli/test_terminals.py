@@ -1,0 +1,153 @@
+"""Where the output goes must not matter: colours, widths, encodings, closed streams, no home."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from commandline import aotc, argv
+
+
+def on_terminal(*args: str, cwd: Path, **env: str) -> tuple[int, str]:
+    """Run on a pseudo-terminal and return exit code and everything that was shown."""
+    inner, outer = pty.openpty()
+    process = subprocess.Popen(
+        argv(*args), cwd=cwd, env={**os.environ, **env}, stdin=outer, stdout=outer, stderr=outer
+    )
+    os.close(outer)
+    shown = b""
+    while True:
+        try:
+            piece = os.read(inner, 4096)
+        except OSError:  # Linux says EIO when the other side is closed
+            break
+        if not piece:
+            break
+        shown += piece
+    os.close(inner)
+    return process.wait(timeout=60), shown.decode()
+
+
+def test_a_spinner_only_on_a_terminal_and_not_in_ci(folder: Path) -> None:
+    code, shown = on_terminal("check", "bundle", cwd=folder, TERM="xterm", CI="")
+    assert code == 0
+    assert "\x1b[?25l" in shown
+    for env in ({"CI": "true"}, {"TERM": "dumb", "CI": ""}):
+        code, shown = on_terminal("check", "bundle", cwd=folder, **{"TERM": "xterm", **env})
+        assert code == 0
+        assert "\x1b" not in shown.replace("\x1b[1m", "").replace("\x1b[0m", "")
+
+
+def test_no_colour_where_it_is_not_wanted(folder: Path) -> None:
+    code, shown = on_terminal("inspect", "bundle", cwd=folder, TERM="xterm-256color", NO_COLOR="1")
+    assert code == 0
+    assert "\x1b[3" not in shown
+    assert "\x1b" not in aotc("inspect", "bundle", cwd=folder).stdout
+
+
+@pytest.mark.parametrize("command", ["inspect", "check", "passes", "doctor"])
+def test_a_terminal_of_20_columns_loses_nothing(folder: Path, command: str) -> None:
+    args = [command, "bundle"] if command in ("inspect", "check") else [command]
+    code, shown = on_terminal(*args, cwd=folder, COLUMNS="20", LINES="10", TERM="xterm", CI="1")
+    assert code == 0
+    wanted = {
+        "inspect": ["engine file: model.ort-optimised.onnx", "this one runs here", "operators: "],
+        "check": ["worst/bound: ", "engine: model.ort-optimised.onnx"],
+        "passes": ["pass: fold-constants"],
+        "doctor": ["onnxruntime"],
+    }
+    for text in wanted[command]:
+        assert "".join(text.split()) in "".join(shown.split()), shown
+
+
+@pytest.mark.parametrize(
+    "env",
+    [
+        {"LC_ALL": "C"},
+        {"LC_ALL": "POSIX", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"},
+        {"PYTHONIOENCODING": "ascii"},
+    ],
+)
+def test_a_locale_without_utf8(folder: Path, env: dict[str, str]) -> None:
+    (folder / "bundle").rename(folder / "bündel")
+    for args in (["inspect", "bündel"], ["check", "bündel"]):
+        done = aotc(*args, cwd=folder, env=env)
+        assert done.returncode == 0, done.stderr
+    document = aotc("inspect", "bündel", "--json", cwd=folder, env=env)
+    assert json.loads(document.stdout)["name"] == "tiny"
+    missing = aotc("run", "löffel", "--random", cwd=folder, env=env)
+    assert missing.returncode == 2
+    assert missing.stderr.startswith("error[bundle]: there is no bundle at l")
+
+
+def test_a_path_that_is_not_text(folder: Path) -> None:
+    name = os.fsdecode(b"b\xff")
+    (folder / "bundle").rename(folder / name)
+    done = aotc("inspect", name, "--json", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["bundle"] == "b\\xff"
+    assert aotc("run", name, "--random", cwd=folder).returncode == 0
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", "<&- >&- 2>&-"])
+def test_closed_streams(folder: Path, closed: str) -> None:
+    script = f'"$0" run bundle --random --out out.npz {closed}'
+    done = subprocess.run(
+        ["sh", "-c", script, argv()[0]], cwd=folder, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert (folder / "out.npz").read_bytes()[:2] == b"PK"
+
+
+@pytest.mark.parametrize("args", [["passes"], ["passes", "fold-batch-norm"], ["doctor"]])
+def test_every_listing_is_text_or_one_document(cli, folder: Path, args: list[str]) -> None:
+    text = cli(*args)
+    assert text.code == 0
+    assert text.out
+    assert cli(*args, "--json").document(args[0])
+
+
+def test_passes_are_listed_in_their_order(cli, folder: Path) -> None:
+    from aotc.pipeline import OPTIMISE
+
+    document = cli("passes", "--json").document("passes")
+    assert [entry["text"] for entry in document["passes"]] == [str(each) for each in OPTIMISE]
+    (one,) = cli("passes", "fold-batch-norm", "--json").document("passes")["passes"]
+    assert set(one["sections"]) == {"Rewrites", "Requires", "Refuses when", "Numerics"}
+    done = cli("passes", "fold-batchnorm")
+    assert done.code == 2
+    assert (
+        done.error
+        == "error[usage]: there is no pass 'fold-batchnorm'\n  fix: did you mean 'fold-batch-norm'?"
+    )
+
+
+def test_doctor_says_what_to_install(cli, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import importlib.metadata
+
+    real = importlib.metadata.version
+
+    def version(name: str) -> str:
+        if name in ("onnxruntime", "onnxscript", "onnxruntime-gpu"):
+            raise importlib.metadata.PackageNotFoundError(name)
+        return real(name)
+
+    monkeypatch.setattr(importlib.metadata, "version", version)
+    done = cli("doctor")
+    assert done.code == 0
+    assert "target ort-cpu: not available\n" in done.out
+    assert 'problem: cannot load and run bundles: onnxruntime missing; pip install "aotc[cpu]"\n' in done.out
+    assert 'problem: cannot build bundles: onnxscript missing; pip install "aotc[build]"\n' in done.out
+    monkeypatch.setattr(importlib.metadata, "version", lambda _: "1.0")
+    assert "onnxruntime and onnxruntime-gpu are both installed" in cli("doctor").out
+
+
+def test_the_version(folder: Path) -> None:
+    done = aotc("--version", cwd=folder)
+    assert (done.returncode, done.stdout) == (0, "aotc, version 0.1.0\n")
+    assert sys.version_info >= (3, 11)
