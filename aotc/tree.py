@@ -62,9 +62,9 @@ class Sequence(_Node):
 class Dict(_Node):
     """A dict with string keys (``dict``), or a class with named fields (``record``).
 
-    ``entries`` are pairs, not a JSON object: their order is the order of the caller's dict, and canonical
-    JSON sorts keys.
-    """
+    ``entries`` are pairs, not a JSON object: their order is the order of the caller's dict, and canonical JSON
+    sorts keys.
+    """  # noqa: E501 - the text is part of the shipped JSON Schema
 
     kind: Literal["dict", "record"]
     type: str | None = None

@@ -40,9 +40,18 @@ class _WithoutNaN(GenerateJsonSchema):
 
 def schema_text(document: type[Document]) -> str:
     """Return the schema generated from the model, as the text of its file."""
-    schema = document.model_json_schema(mode="serialization", schema_generator=_WithoutNaN)
+    schema = _rewrapped(document.model_json_schema(mode="serialization", schema_generator=_WithoutNaN))
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
     return json.dumps(schema, indent=2, sort_keys=True) + "\n"
+
+
+def _rewrapped(schema: Any) -> Any:
+    """Return a schema with each description as one line: where docstrings are wrapped must not matter."""
+    if isinstance(schema, dict):
+        text = schema.get("description")
+        lines = {"description": " ".join(text.split())} if isinstance(text, str) else {}
+        return {key: _rewrapped(value) for key, value in schema.items()} | lines
+    return [_rewrapped(item) for item in schema] if isinstance(schema, list) else schema
 
 
 def write_schemas() -> None:

@@ -137,6 +137,4 @@ def decoder(seed: int = 0) -> Source:
 
 def audio(seed: int = 0) -> Source:
     module = seeded(Audio, seed)
-    return source(
-        module, (torch.randn(2, 1, 32),), ({2: Dim("time")},), profiles=[{"time": (4, 32, 64)}]
-    )
+    return source(module, (torch.randn(2, 1, 32),), ({2: Dim("time")},), profiles=[{"time": (4, 32, 64)}])

@@ -93,7 +93,12 @@ def test_an_error_of_ours_keeps_all_its_fields() -> None:
     with pytest.raises(InputError) as caught:
         run("refuses")
     error = caught.value
-    assert (error.message, error.name, error.where, error.hint) == ("bad input", "own-slug", "here", "try that")
+    assert (error.message, error.name, error.where, error.hint) == (
+        "bad input",
+        "own-slug",
+        "here",
+        "try that",
+    )
 
 
 def test_an_error_class_from_elsewhere_comes_as_the_nearest_known_one() -> None:

@@ -45,9 +45,7 @@ def test_own_file_hides_pyproject(tmp_path: Path) -> None:
     assert (load_options({}, tmp_path).seed, load_options({}, tmp_path).threads) == (0, 2)
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"), [("a,b", ("a", "b")), ("a", ("a",)), ("", ()), ("a,", ("a",))]
-)
+@pytest.mark.parametrize(("text", "expected"), [("a,b", ("a", "b")), ("a", ("a",)), ("", ()), ("a,", ("a",))])
 def test_a_list_in_the_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, expected: tuple[str, ...]
 ) -> None:
@@ -112,7 +110,7 @@ def test_a_wrong_value_in_the_environment(tmp_path: Path, monkeypatch: pytest.Mo
 @pytest.mark.parametrize("text", ["threads = ", "[tool", b"\xff\xfe"])
 def test_what_is_not_toml_is_a_usage_error(tmp_path: Path, text: Any) -> None:
     (tmp_path / "aotc.toml").write_bytes(text if isinstance(text, bytes) else text.encode())
-    with pytest.raises(UsageError, match="aotc.toml is not valid TOML"):
+    with pytest.raises(UsageError, match=r"aotc\.toml is not valid TOML"):
         load_options({}, tmp_path)
 
 

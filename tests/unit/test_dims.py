@@ -73,7 +73,8 @@ def test_symbols_leave_functions_out() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "alone"), [("n", True), ("n + 1", False), ("2*n", False), ("12", False), ("Max", False), (3, False)]
+    ("text", "alone"),
+    [("n", True), ("n + 1", False), ("2*n", False), ("12", False), ("Max", False), (3, False)],
 )
 def test_a_symbol_is_one_name_alone(text: dims.Size, alone: bool) -> None:
     assert dims.is_symbol(text) is alone
@@ -81,4 +82,6 @@ def test_a_symbol_is_one_name_alone(text: dims.Size, alone: bool) -> None:
 
 @given(st.integers(0, 1000), st.integers(1, 50), st.integers(-50, 50))
 def test_agrees_with_python(n: int, a: int, b: int) -> None:
-    assert dims.evaluate(f"Max(0, (n + {b})//{a}) * {a} + n % {a}", {"n": n}) == max(0, (n + b) // a) * a + n % a
+    assert (
+        dims.evaluate(f"Max(0, (n + {b})//{a}) * {a} + n % {a}", {"n": n}) == max(0, (n + b) // a) * a + n % a
+    )

@@ -92,7 +92,9 @@ def test_one_of_several_profiles_must_allow_all_dims() -> None:
         both.check(feeds(8, 3))
 
 
-@pytest.mark.parametrize(("low", "high", "good", "bad"), [(0, 5, [0, 5], [-1, 6]), ("-(seq)", "(seq) - 1", [-3, 2], [-4, 3])])
+@pytest.mark.parametrize(
+    ("low", "high", "good", "bad"), [(0, 5, [0, 5], [-1, 6]), ("-(seq)", "(seq) - 1", [-3, 2], [-4, 3])]
+)
 def test_ranges(low: Any, high: Any, good: list[int], bad: list[int]) -> None:
     ranged = MASK.model_copy(update={"range": IndexRange(low=low, high=high, origin="table (m.py:1)")})
     checked = signature(inputs=(X, ranged))

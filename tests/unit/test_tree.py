@@ -141,7 +141,7 @@ def test_other_types_are_refused(value: Any) -> None:
 
 
 def test_keys_that_are_not_strings_are_refused() -> None:
-    with pytest.raises(RefusedError, match="keys that are not strings: .'1'"):
+    with pytest.raises(RefusedError, match=r"keys that are not strings: .'1'"):
         tree.build({1: A}, "x", root="x")
 
 

@@ -51,8 +51,14 @@ NESTED = ({"a": [torch.zeros(2, 3), torch.zeros(2, 5)], "b": None}, torch.zeros(
         (None, {}),
         ((None, None), {}),
         (({"a": [{0: BATCH}, None], "b": None}, None), {("x.a.0", 0): "batch"}),
-        ({"x": {"a": [{0: BATCH}, ("batch", None)], "b": None}}, {("x.a.0", 0): "batch", ("x.a.1", 0): "batch"}),
-        ({"x": {"a": ({1: "n"}, {1: Dim("m")})}, "y": [Dim.DYNAMIC]}, {("x.a.0", 1): "n", ("x.a.1", 1): "m", ("y", 0): None}),
+        (
+            {"x": {"a": [{0: BATCH}, ("batch", None)], "b": None}},
+            {("x.a.0", 0): "batch", ("x.a.1", 0): "batch"},
+        ),
+        (
+            {"x": {"a": ({1: "n"}, {1: Dim("m")})}, "y": [Dim.DYNAMIC]},
+            {("x.a.0", 1): "n", ("x.a.1", 1): "m", ("y", 0): None},
+        ),
         ({"y": {0: Dim.AUTO}}, {("y", 0): None}),
         ({"y": {0: Dim.STATIC}, "x": None}, {}),
         ({"y": {0: 2}}, {}),
@@ -106,7 +112,9 @@ def test_an_axis_that_does_not_exist(axis: int) -> None:
 
 def test_equal_names_are_one_dim_and_other_symbols_stay_apart() -> None:
     module = Two(lambda x, y: (x * 2, y * 2))
-    found = imported(module, (torch.zeros(3, 4), torch.zeros(3, 5)), ({0: "n", 1: Dim.DYNAMIC}, {0: "n", 1: "m"}))
+    found = imported(
+        module, (torch.zeros(3, 4), torch.zeros(3, 5)), ({0: "n", 1: Dim.DYNAMIC}, {0: "n", 1: "m"})
+    )
     assert shapes_of(found) == [("n", "x_1"), ("n", "m")]
     assert [spec.shape for spec in found.signature.outputs] == [("n", "x_1"), ("n", "m")]
 
@@ -211,7 +219,11 @@ def test_a_dynamic_axis_that_the_model_fixes_is_refused_with_the_line(function: 
     error = caught.value
     assert error.message == "axis 0 of input 'x' ('batch') was declared dynamic, but the model fixes it to 4"
     line = function.__code__.co_firstlineno + 1
-    assert (error.name, error.exit_code, error.where) == ("specialised-dim", 3, f"test_dynamic_shapes.py:{line}")
+    assert (error.name, error.exit_code, error.where) == (
+        "specialised-dim",
+        3,
+        f"test_dynamic_shapes.py:{line}",
+    )
 
 
 def test_bounds_come_from_the_model_and_from_the_dim() -> None:

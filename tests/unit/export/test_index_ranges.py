@@ -107,7 +107,7 @@ def test_the_origin_names_the_module_and_its_line() -> None:
     ids=["index_copy", "index_put", "scatter"],
 )
 def test_positions_that_are_written_to_are_unique(function: Any) -> None:
-    found, eager = ranged(Ids(function), (FLAT, torch.randn(7, 4)[:5].contiguous() if False else torch.randn(3, 4)))
+    found, eager = ranged(Ids(function), (FLAT, DATA))
     (spec,) = [spec for spec in found.signature.inputs if spec.name == "ids"]
     assert spec.range is not None
     assert spec.range.unique
@@ -145,7 +145,9 @@ def test_ids_that_are_clamped_have_no_range() -> None:
     assert found.signature.inputs[0].range is None
 
 
-@pytest.mark.parametrize(("function", "low"), [(lambda m, i, x: x[i], "-(n)"), (lambda m, i, x: torch.index_select(x, 0, i), 0)])
+@pytest.mark.parametrize(
+    ("function", "low"), [(lambda m, i, x: x[i], "-(n)"), (lambda m, i, x: torch.index_select(x, 0, i), 0)]
+)
 def test_the_range_of_a_dynamic_axis_follows_it(function: Any, low: Any) -> None:
     found, eager = ranged(Ids(function), (FLAT, torch.randn(6, 4)), ({}, {0: "n"}))
     allowed = found.signature.inputs[0].range

@@ -222,7 +222,9 @@ def assert_unchanged(module: nn.Module, before: dict[str, Any]) -> None:
     after = snapshot(module)
     assert after.keys() == before.keys()
     for key, value in before.items():
-        same = all(a is b for a, b in zip(after[key], value, strict=True)) if isinstance(value, list) else None
+        same = (
+            all(a is b for a, b in zip(after[key], value, strict=True)) if isinstance(value, list) else None
+        )
         assert same or repr(after[key]) == repr(value), key
 
 
@@ -248,7 +250,11 @@ def test_torchscript_is_refused() -> None:
         warnings.simplefilter("ignore")
         scripted = torch.jit.script(nn.Linear(3, 3).eval())
         traced = torch.jit.trace(nn.Linear(3, 3).eval(), (X,))
-    for module, name in ((scripted, "the model"), (traced, "the model"), (nn.Sequential(scripted), "the module '0'")):
+    for module, name in (
+        (scripted, "the model"),
+        (traced, "the model"),
+        (nn.Sequential(scripted), "the module '0'"),
+    ):
         with pytest.raises(RefusedError, match=f"{name} is a TorchScript module") as caught:
             import_module(module.eval(), source_as_is(module))
         assert (caught.value.name, caught.value.exit_code) == ("script-module", 3)
@@ -262,7 +268,7 @@ def test_something_else_than_a_module_is_a_usage_error() -> None:
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.complex64])
 def test_inputs_that_no_array_holds(dtype: torch.dtype) -> None:
     module = nn.Identity().eval()
-    with pytest.raises(RefusedError, match="'input' is (bfloat16|complex64), which no array") as caught:
+    with pytest.raises(RefusedError, match=r"'input' is (bfloat16|complex64), which no array") as caught:
         import_module(module, source(module, (X.to(dtype),)))
     assert caught.value.name == "unsupported-dtype"
 
@@ -278,7 +284,9 @@ def test_inputs_that_no_array_holds(dtype: torch.dtype) -> None:
 )
 def test_dropout_that_is_off_is_not_random(module: nn.Module) -> None:
     inputs = {"GRU": (torch.ones(2, 1, 3),), "MultiheadAttention": (torch.ones(2, 1, 4),) * 3}
-    found = import_module(module.eval(), source(module, inputs.get(type(module).__name__, (torch.ones(1, 2, 3, 3),))))
+    found = import_module(
+        module.eval(), source(module, inputs.get(type(module).__name__, (torch.ones(1, 2, 3, 3),)))
+    )
     assert not isinstance(found, AotcError)
 
 

@@ -79,7 +79,9 @@ def node(graph: ir.Graph, op: str, index: int = 0) -> ir.Node:
 
 def set_array(value: ir.Value, array: Any, dtype: Any = None) -> None:
     assert value.const_value is not None
-    value.const_value = ir.tensor(np.asarray(array, dtype or value.const_value.dtype.numpy()), name=value.name)
+    value.const_value = ir.tensor(
+        np.asarray(array, dtype or value.const_value.dtype.numpy()), name=value.name
+    )
 
 
 def array_of(value: ir.Value | None) -> np.ndarray:
@@ -238,7 +240,9 @@ MUTANTS: dict[str, dict[str, Edit]] = {
     "decoder": {
         "weight scaled": weight("layers.1.qkv.weight.transposed", lambda a: a * 1.01),
         "one element": weight("layers.0.fc.weight.transposed", one_element),
-        "one row of the table": weight("tokens.weight", lambda a: a * np.where(np.arange(20) == 7, 1.01, 1)[:, None]),
+        "one row of the table": weight(
+            "tokens.weight", lambda a: a * np.where(np.arange(20) == 7, 1.01, 1)[:, None]
+        ),
         "lost bias": weight("layers.1.proj.bias", np.zeros_like),
         "mask dropped": bypass("Where", 2),
         "mask dropped in the second layer": bypass("Where", 2, 1),
@@ -249,7 +253,9 @@ MUTANTS: dict[str, dict[str, Edit]] = {
         "q and k swapped": weight(
             "layers.0.qkv.weight.transposed", lambda a: a[:, np.r_[16:32, 0:16, 32:48]]
         ),
-        "k and v swapped": weight("layers.0.qkv.weight.transposed", lambda a: a[:, np.r_[0:16, 32:48, 16:32]]),
+        "k and v swapped": weight(
+            "layers.0.qkv.weight.transposed", lambda a: a[:, np.r_[0:16, 32:48, 16:32]]
+        ),
         "position off by one": shift_positions,
         "epsilon": attribute("LayerNormalization", "epsilon", 1e-3),
         "tanh for erf": attribute("Gelu", "approximate", "tanh"),
@@ -265,9 +271,7 @@ MUTANTS: dict[str, dict[str, Edit]] = {
         "lost last bias": weight("out.bias", np.zeros_like),
         "slope": attribute("LeakyRelu", "alpha", 0.201),
         "relu for leaky": attribute("LeakyRelu", "alpha", 0.0),
-        "dilation": both(
-            attribute("Conv", "dilations", (1,), 1), attribute("Conv", "pads", (1, 1), 1)
-        ),
+        "dilation": both(attribute("Conv", "dilations", (1,), 1), attribute("Conv", "pads", (1, 1), 1)),
         "groups mixed": weight("second.weight", lambda a: a[::-1]),
         "padding on one side": attribute("Conv", "pads", (4, 0), 0),
         "filter flipped": weight("out.weight", lambda a: a[..., ::-1]),

@@ -20,7 +20,9 @@ DTYPES = ("float32", "float16", "float64", "int8", "int32", "int64", "uint8", "u
 
 def signature(*specs: TensorSpec, profiles: Any = (), output: Any = (4,)) -> Signature:
     return Signature(
-        arguments=tuple(Argument(name=s.name, kind="positional", tree=TensorLeaf(name=s.name)) for s in specs),
+        arguments=tuple(
+            Argument(name=s.name, kind="positional", tree=TensorLeaf(name=s.name)) for s in specs
+        ),
         inputs=specs,
         outputs=(TensorSpec(name="output", dtype="float32", shape=output),),
         result=TensorLeaf(name="output"),
@@ -28,7 +30,9 @@ def signature(*specs: TensorSpec, profiles: Any = (), output: Any = (4,)) -> Sig
     )
 
 
-def spec(name: str, dtype: str, *shape: Any, low: Any = None, high: Any = None, unique: bool = False) -> TensorSpec:
+def spec(
+    name: str, dtype: str, *shape: Any, low: Any = None, high: Any = None, unique: bool = False
+) -> TensorSpec:
     allowed = None if low is None else IndexRange(low=low, high=high, origin="", unique=unique)
     return TensorSpec(name=name, dtype=dtype, shape=shape, range=allowed)
 
@@ -57,7 +61,9 @@ def signatures(draw: Any) -> tuple[Signature, dict[str, np.ndarray]]:
         shape = draw(st.lists(st.sampled_from(["n", "m", 2, 3]), max_size=3))
         low, high = None, None
         if "int" in dtype and draw(st.booleans()):
-            low, high = draw(st.sampled_from([(0, 3), (0, 9)] if dtype.startswith("u") else [(0, 3), (-4, 3)]))
+            low, high = draw(
+                st.sampled_from([(0, 3), (0, 9)] if dtype.startswith("u") else [(0, 3), (-4, 3)])
+            )
         specs.append(spec(f"x{index}", dtype, *shape, low=low, high=high))
     used = {size for each in specs for size in each.shape if isinstance(size, str)}
     profile = {name: Profile(min=0, opt=sizes[name], max=6) for name in used if draw(st.booleans())}
@@ -78,12 +84,7 @@ def test_every_case_is_allowed_except_those_that_must_be_refused(
             with pytest.raises(InputError, match="must hold values from"):
                 found.check(case.feeds)
             continue
-        try:
-            sizes = found.check(case.feeds)
-        except InputError as error:
-            assert case.kind in ("size", "zero"), error  # beyond the profile's dims the other dims vary
-            raise
-        assert sizes == case.sizes
+        assert found.check(case.feeds) == case.sizes
         if case.fallback is not None:
             assert found.check(case.fallback) == case.sizes
     assert len(labels) == len(set(labels))
@@ -186,8 +187,12 @@ def test_hard_integers_stay_within_what_was_shown() -> None:
 
 def test_kinds_say_what_a_refusal_of_eager_means() -> None:
     specs = (spec("x", "float32", "n", "m"),)
-    found = cases(*specs, observed={"x": np.ones((3, 4), np.float32)}, profiles=({"n": Profile(min=1, opt=3, max=5)},))
-    kinds = {(case.sizes["n"], case.sizes["m"]): case.kind for case in found if case.label.startswith("sizes")}
+    found = cases(
+        *specs, observed={"x": np.ones((3, 4), np.float32)}, profiles=({"n": Profile(min=1, opt=3, max=5)},)
+    )
+    kinds = {
+        (case.sizes["n"], case.sizes["m"]): case.kind for case in found if case.label.startswith("sizes")
+    }
     assert kinds[3, 4] == "profile"
     assert kinds[5, 1] == "size"
     assert kinds[3, 0] == "zero"

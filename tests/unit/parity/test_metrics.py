@@ -21,7 +21,9 @@ EXACT = Tolerance(0.0, 0.0, "exact")
 
 def figures(got: Any, eager: Any, bound: Tolerance = TIGHT, unstable: Any = None) -> OutputFigures:
     got, eager = np.asarray(got), np.asarray(eager)
-    return compare("y", got, eager, bound, np.zeros(eager.shape, bool) if unstable is None else np.asarray(unstable))
+    return compare(
+        "y", got, eager, bound, np.zeros(eager.shape, bool) if unstable is None else np.asarray(unstable)
+    )
 
 
 def test_by_hand() -> None:
@@ -30,7 +32,9 @@ def test_by_hand() -> None:
     assert (found.max_abs, found.ratio, found.top1) == (0.5, 1.0, 1.0)
     assert found.max_rel == 0.125
     dot = 1 + 4.5 + 9 + 18
-    assert found.cosine == pytest.approx(dot / ((1 + 2.25**2 + 9 + 16) * (1 + 4 + 9 + 20.25)) ** 0.5, rel=1e-12)
+    assert found.cosine == pytest.approx(
+        dot / ((1 + 2.25**2 + 9 + 16) * (1 + 4 + 9 + 20.25)) ** 0.5, rel=1e-12
+    )
 
 
 def test_just_beyond_the_bound_fails_and_says_by_how_much() -> None:

@@ -1,4 +1,4 @@
-"""Which sizes a gate covers: every corner pair, odd sizes, and the sizes around the example without a profile."""
+"""Which sizes a gate covers: every corner pair, odd sizes, and without a profile those around the example."""
 
 from __future__ import annotations
 

@@ -98,11 +98,14 @@ SIGNATURE = Signature(
 
 
 def test_configured_bounds() -> None:
-    assert configured({"y": Bound(atol=1e-3, rtol=1e-2)}, SIGNATURE) == {"y": Tolerance(1e-3, 1e-2, "configured")}
+    assert configured({"y": Bound(atol=1e-3, rtol=1e-2)}, SIGNATURE) == {
+        "y": Tolerance(1e-3, 1e-2, "configured")
+    }
 
 
 @pytest.mark.parametrize(
-    ("name", "message"), [("z", "names the output 'z', which does not exist"), ("n", "is int64 and compared exactly")]
+    ("name", "message"),
+    [("z", "names the output 'z', which does not exist"), ("n", "is int64 and compared exactly")],
 )
 def test_wrong_configured_bounds(name: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):

@@ -1,4 +1,4 @@
-"""Eager in float64 without a second model: the same as ``module.double()``, and never two copies of all weights."""
+"""Eager in float64 without a second model: the same as ``module.double()``, one weight at a time."""
 
 from __future__ import annotations
 
@@ -45,7 +45,10 @@ MODULES: dict[str, tuple[Callable[[], nn.Module], tuple[torch.Tensor, ...]]] = {
     "rms norm": (lambda: nn.RMSNorm(8), (X,)),
     "group norm": (lambda: nn.GroupNorm(2, 4), (X,)),
     "gelu": (lambda: nn.Sequential(nn.GELU(), nn.GELU("tanh"), nn.SiLU(), nn.Hardswish()), (X,)),
-    "attention": (lambda: Call(lambda self, x: F.scaled_dot_product_attention(x, x * 2, x, is_causal=True)), (X,)),
+    "attention": (
+        lambda: Call(lambda self, x: F.scaled_dot_product_attention(x, x * 2, x, is_causal=True)),
+        (X,),
+    ),
     "multi-head attention": (lambda: nn.MultiheadAttention(8, 2, batch_first=True), (X, X, X)),
     "transformer layer": (lambda: nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), (X,)),
     "gru": (lambda: nn.GRU(8, 5, 2, batch_first=True, bidirectional=True), (X,)),
