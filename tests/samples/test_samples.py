@@ -28,7 +28,7 @@ def commands(readme: Path) -> list[str]:
     return [line for block in blocks for line in block.splitlines() if line.strip()]
 
 
-@pytest.fixture(scope="module", params=[pytest.param(s, marks=pytest.mark.xdist_group(s)) for s in SAMPLES])
+@pytest.fixture(scope="module", params=SAMPLES)
 def built(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path, str]:
     """Run the README's commands once; return (sample, bundle, what they printed)."""
     sample = request.param
