@@ -20,16 +20,15 @@ def read_npz(path: Path) -> dict[str, Array]:
     Raises:
         UsageError: The file is not such an archive.
     """
+    hint = "numpy.savez(file, name=array, ...) writes one"
+    if not zipfile.is_zipfile(path):
+        path.open("rb").close()  # what cannot be read at all is another error
+        raise UsageError(f"{path} is not an .npz archive of named arrays", slug="input", hint=hint)
     try:
-        loaded = np.load(path, allow_pickle=False)
-        if not isinstance(loaded, np.lib.npyio.NpzFile):
-            raise UsageError(f"{path} holds one array, not an .npz archive of named arrays", slug="input")
-        with loaded as archive:
+        with np.load(path, allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}
-    except (ValueError, EOFError, zipfile.BadZipFile, OSError) as error:
-        if isinstance(error, OSError) and error.errno is not None:
-            raise
-        raise UsageError(f"{path} is not an .npz archive of arrays: {error}", slug="input") from error
+    except (ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise UsageError(f"{path} cannot be read as arrays: {error}", slug="input", hint=hint) from error
 
 
 def write_npz(path: Path, arrays: Mapping[str, Array]) -> None:

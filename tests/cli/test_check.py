@@ -90,10 +90,8 @@ def test_a_source_with_other_arguments_is_refused(cli, folder: Path, source) -> 
         ),
         (
             ["bundle", "model.py", "--inputs", "model.py"],
-            "error[input]: model.py is not an .npz archive of arrays: This file contains pickled (object) "
-            "data. "
-            "If you trust the file you can load it unsafely using the `allow_pickle=` keyword argument or "
-            "`pickle.load()`.",
+            "error[input]: model.py is not an .npz archive of named arrays\n"
+            "  fix: numpy.savez(file, name=array, ...) writes one",
         ),
     ],
 )

