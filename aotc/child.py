@@ -13,6 +13,7 @@ import os
 import signal
 import subprocess
 import sys
+import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -39,6 +40,7 @@ def run_in_child(function: str, payload: dict[str, Any], on_progress: Progress =
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
+        process_group=0,  # Ctrl-C is for the parent, which ends the child
         text=True,
         encoding="utf-8",
     )
@@ -66,6 +68,8 @@ def _result(function: str, code: int, last: dict[str, Any]) -> Any:
     if "error" in last:
         kind: type[AotcError] = getattr(errors, last["error"].pop("class"))
         raise kind(**last["error"])
+    if "bug" in last:
+        raise InternalError(f"the child process of {function} failed:\n{last['bug']}")
     if code < 0:
         raise RefusedError(
             f"native code crashed with {signal.Signals(-code).name} while this model was processed",
@@ -96,6 +100,8 @@ def _main(function: str) -> None:
         fields = {"message": error.message, "slug": error.name, "where": error.where, "hint": error.hint}
         known = next(kind for kind in type(error).__mro__ if getattr(errors, kind.__name__, None) is kind)
         send({"error": {"class": known.__name__, **fields}})
+    except Exception:  # noqa: BLE001 - the parent reports it as a bug, with this traceback
+        send({"bug": traceback.format_exc()})
     else:
         send({"result": result})
 

@@ -26,7 +26,7 @@ from aotc.parity.failure import parity_error
 from aotc.parity.gate import refused_sizes
 from aotc.parity.inputs import Feeds
 from aotc.parity.reference import Eager, write_references
-from aotc.parity.stage import engine_accuracy, judge_engines
+from aotc.parity.stage import engine_accuracy, judge_engines, score
 from aotc.parity.tolerance import configured
 from aotc.parity.validate import given_check
 from aotc.parity.verdict import Verdict
@@ -91,7 +91,7 @@ def build(
         bounds = configured(options.tolerance, signature)
         wanted = one_case(signature, only) if only else all_cases(signature, given, seed=options.seed)
         references = write_references(eager, wanted, cases, bounds, clock.detail)
-        metric = float(source.accuracy(eager.call)) if source.accuracy and not only else None
+        metric = score(source.accuracy, eager.call) if source.accuracy and not only else None
 
         clock.stage("optimise")
         check = (

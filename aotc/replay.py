@@ -17,7 +17,7 @@ from aotc.parity.gate import judge
 from aotc.parity.golden import Reference
 from aotc.parity.inputs import Feeds
 from aotc.parity.reference import Eager, write_references
-from aotc.parity.stage import ACCURACY_LIMIT
+from aotc.parity.stage import ACCURACY_LIMIT, score
 from aotc.parity.tolerance import Tolerance
 from aotc.parity.verdict import Accuracy, EngineVerdict, Verdict
 from aotc.runtime import Engine, load_opened
@@ -89,7 +89,9 @@ def check_source(
             accuracy = None
             if metric is not None and source.accuracy is not None:
                 accuracy = Accuracy(
-                    eager=metric, engine=float(source.accuracy(engine.run)), limit=ACCURACY_LIMIT
+                    eager=metric,
+                    engine=score(source.accuracy, engine.run, eager=metric),
+                    limit=ACCURACY_LIMIT,
                 )
             verdict = _verdict(engine, EngineVerdict(engine=engine.file, cases=cases), accuracy)
     if only is None:
@@ -125,7 +127,7 @@ def _eager_side(
     references = write_references(
         eager, cases, folder, _configured(bundle.description), lambda label: progress("eager", label)
     )
-    metric = float(source.accuracy(eager.call)) if source.accuracy is not None and only is None else None
+    metric = score(source.accuracy, eager.call) if source.accuracy is not None and only is None else None
     return references, metric
 
 

@@ -248,6 +248,10 @@ def parse_profiles(profiles: Any, known: tuple[str, ...]) -> tuple[dict[str, Pro
     Raises:
         UsageError: A dim that no input has, or sizes out of order.
     """
+    if not isinstance(profiles, list | tuple) or not all(isinstance(item, Mapping) for item in profiles):
+        raise UsageError(
+            f"profiles must be a list of {{dim: (min, opt, max)}}, not {profiles!r}", slug="profile"
+        )
     return tuple(dict(_parse_profile(profile, known)) for profile in profiles)
 
 

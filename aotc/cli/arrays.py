@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,14 +28,6 @@ def read_npz(path: Path) -> dict[str, Array]:
             return {name: archive[name] for name in archive.files}
     except (ValueError, EOFError, zipfile.BadZipFile) as error:
         raise UsageError(f"{path} cannot be read as arrays: {error}", slug="input", hint=hint) from error
-
-
-def write_npz(path: Path, arrays: Mapping[str, Array]) -> None:
-    """Write arrays by name; not by ``np.savez``, whose own parameters are names that no array can have."""
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, array in arrays.items():
-            with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
-                np.lib.format.write_array(file, np.asarray(array), allow_pickle=False)
 
 
 def summary(array: Array) -> dict[str, Any]:

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from torch import nn
 
     from aotc.bench import Failure, Feeds, Run, Timing
-    from aotc.bundle import OpenBundle
     from aotc.export.call import BoundCall
     from aotc.export.source import Source
     from aotc.parity.inputs import Case
@@ -131,6 +130,7 @@ def _load(directory: Path, threads: int) -> tuple[Engine, list[Feeds], dict[str,
 def _load_once(directory: Path, threads: int, taken: dict[str, list[float]]) -> tuple[Engine, list[Feeds]]:
     from aotc import optional
     from aotc.bundle import open_bundle
+    from aotc.parity.golden_set import observed_inputs
     from aotc.runtime import load_opened
 
     optional.require("onnxruntime")
@@ -139,7 +139,7 @@ def _load_once(directory: Path, threads: int, taken: dict[str, list[float]]) -> 
         times.append(time.perf_counter())
         engine = load_opened(opened, threads=threads)
         times.append(time.perf_counter())
-        observed = _observed(opened)
+        observed: list[Feeds] = list(observed_inputs(opened))
     start = time.perf_counter()
     engine.run_flat(observed[0])
     first = time.perf_counter() - start
@@ -147,15 +147,6 @@ def _load_once(directory: Path, threads: int, taken: dict[str, list[float]]) -> 
     for name, seconds in parts.items():
         taken.setdefault(name, []).append(seconds)
     return engine, observed
-
-
-def _observed(opened: OpenBundle) -> list[Feeds]:
-    """Return the golden inputs that the source gave (all if none is among them), the example first."""
-    from aotc.parity.golden_set import golden_inputs
-
-    feeds: list[Feeds] = list(golden_inputs(opened))
-    by_label = zip((case.label for case in opened.description.golden), feeds, strict=True)
-    return [f for label, f in by_label if label.startswith(("example", "more_inputs["))] or feeds
 
 
 def _all_sizes(signature: Signature, example: Feeds, wanted: list[Sizes]) -> list[Sizes]:

@@ -62,9 +62,9 @@ def command(
         raise UsageError("give either --input FILE or --random", hint="aotc run --help")
     outputs, engine, milliseconds = _run(bundle, file, threads, seed)
     if out is not None:
-        from aotc.cli.arrays import write_npz
+        from aotc.parity.golden import write_arrays
 
-        write_npz(out, outputs)
+        write_arrays(out, outputs)
     document = RunDocument(
         bundle=path_text(bundle),
         engine=engine,
@@ -93,10 +93,10 @@ def _run(
 
 
 def _drawn(opened: OpenBundle, seed: int) -> Feeds:
-    from aotc.parity.golden_set import golden_inputs
+    from aotc.parity.golden_set import observed_inputs
     from aotc.parity.inputs import generate
 
-    return next(generate(opened.description.signature, golden_inputs(opened), seed=seed)).feeds
+    return next(generate(opened.description.signature, observed_inputs(opened), seed=seed)).feeds
 
 
 def _summary(array: Array) -> OutputSummary:

@@ -7,7 +7,7 @@ import importlib.util
 import re
 import sys
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -64,18 +64,27 @@ def load_source(path: Path) -> Source:
         name=path.resolve().parent.name if path.stem == "model" else path.stem,
         model=module.model,
         inputs=module.inputs(),
-        more_inputs=list(_call(module, "more_inputs")),
-        bad_inputs=list(_call(module, "bad_inputs")),
+        more_inputs=_list(module, "more_inputs"),
+        bad_inputs=_list(module, "bad_inputs"),
         dynamic_shapes=getattr(module, "dynamic_shapes", None),
-        profiles=list(getattr(module, "profiles", ())),
+        profiles=getattr(module, "profiles", ()),
         accuracy=getattr(module, "accuracy", None),
         path=str(path),
     )
 
 
-def _call(module: ModuleType, name: str) -> Sequence[Any]:
+def _list(module: ModuleType, name: str) -> Sequence[Any]:
     function = getattr(module, name, None)
-    return () if function is None else function()
+    if function is None:
+        return ()
+    value = function()
+    if not isinstance(value, Iterable):
+        raise UsageError(
+            f"{name}() must return a list of input sets, not {type(value).__name__}",
+            slug="source",
+            where=str(module.__file__),
+        )
+    return list(value)
 
 
 def _execute(path: Path) -> ModuleType:
@@ -88,7 +97,8 @@ def _execute(path: Path) -> ModuleType:
     # Dataclasses and pickled classes look their module up by name.
     sys.modules[name] = module
     try:
-        spec.loader.exec_module(module)
+        # Not the loader's exec_module: it would trust a __pycache__ that may be older than the file.
+        exec(compile(path.read_bytes(), str(path), "exec"), module.__dict__)
     except BaseException:
         del sys.modules[name]
         raise

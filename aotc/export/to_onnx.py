@@ -156,6 +156,8 @@ def _fold_weight_transposes(graph: ir.Graph) -> None:
         graph.remove(node, safe=True)
         if not weight.uses() and not weight.is_graph_output():
             del graph.initializers[str(weight.name)]
+            # onnxscript's rules keep hold of the graph they matched last: not of the weights too.
+            weight.const_value = None
 
 
 def _permutation(node: ir.Node, weight: ir.Value) -> tuple[int, ...]:

@@ -6,8 +6,6 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
-
 from aotc.errors import VerdictError
 from aotc.parity import golden
 from aotc.parity.golden import Reference
@@ -65,8 +63,7 @@ def parity_error(
     reference = next(r for r in references if r.label == case.label)
     feeds = golden.read_inputs(cases / reference.inputs, tuple(spec.name for spec in signature.inputs))
     partial = saved.with_name(saved.name + ".part")
-    with partial.open("wb") as file:
-        np.savez(file, allow_pickle=False, **feeds)
+    golden.write_arrays(partial, feeds)
     shutil.move(partial, saved)
     command = f"aotc check {source} --inputs {saved}" if source else None
     return ParityError(verdict, where=f"inputs saved to {saved}", hint=command)

@@ -8,6 +8,7 @@ the order of the signature: names of tensors are free text and never become name
 from __future__ import annotations
 
 import dataclasses
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -61,7 +62,7 @@ class Expected:
 
 def write_inputs(path: Path, feeds: Mapping[str, Array], names: tuple[str, ...]) -> None:
     """Write the inputs of a case; ``names`` is the order of the signature."""
-    _write(path, {f"value.{i}": feeds[name] for i, name in enumerate(names)})
+    write_arrays(path, {f"value.{i}": feeds[name] for i, name in enumerate(names)})
 
 
 def read_inputs(file: Path | BinaryIO, names: tuple[str, ...]) -> dict[str, Array]:
@@ -81,7 +82,7 @@ def write_expected(path: Path, outputs: Mapping[str, Expected], names: tuple[str
         arrays[f"origin.{i}"] = np.asarray(expected.tolerance.origin)
         if expected.unstable.any():
             arrays[f"unstable.{i}"] = expected.unstable
-    _write(path, arrays)
+    write_arrays(path, arrays)
 
 
 def read_expected(file: Path | BinaryIO, names: tuple[str, ...]) -> dict[str, Expected]:
@@ -102,7 +103,12 @@ def read_expected(file: Path | BinaryIO, names: tuple[str, ...]) -> dict[str, Ex
     return outputs
 
 
-def _write(path: Path, arrays: Mapping[str, Array]) -> None:
-    # numpy stamps every member with the same date, so equal arrays give equal bytes.
-    with path.open("wb") as file:
-        np.savez(file, allow_pickle=False, **{key: np.asarray(value) for key, value in arrays.items()})
+def write_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
+    """Write an .npz archive of ``arrays`` by name; equal arrays give equal bytes.
+
+    Not by ``np.savez``: its own parameters are names that no array could have.
+    """
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
+                np.lib.format.write_array(file, np.asarray(array), allow_pickle=False)

@@ -60,7 +60,9 @@ def _bytes(cases: Path, reference: Reference) -> int:
     return sum((cases / name).stat().st_size for name in names)
 
 
-def golden_inputs(bundle: OpenBundle) -> list[Feeds]:
-    """Return the golden inputs of a verified bundle, the example first."""
+def observed_inputs(bundle: OpenBundle) -> list[Feeds]:
+    """Return the golden inputs that the source gave, the example first: what drawn values are like."""
     names = tuple(spec.name for spec in bundle.description.signature.inputs)
-    return [read_inputs(io.BytesIO(bundle.buffer(case.inputs)), names) for case in bundle.description.golden]
+    golden = bundle.description.golden
+    cases = [case for case in golden if case.label.startswith(("example", "more_inputs["))] or golden
+    return [read_inputs(io.BytesIO(bundle.buffer(case.inputs)), names) for case in cases]

@@ -50,6 +50,7 @@ class Eager:
         """Take what forward takes, in torch or numpy, and return its result in numpy, as an engine does."""
         flat = self.signature.flatten_call(*args, **kwargs)
         feeds = {name: np.asarray(value) for name, value in flat.items()}
+        self.signature.check(feeds)
         return self.signature.unflatten_result(self.run(feeds))
 
     def run_float64(self, feeds: Mapping[str, Array]) -> dict[str, Array] | None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from aotc.bundle import Contents
 from aotc.child import Progress, run_in_child
+from aotc.errors import UsageError, VerdictError
 from aotc.parity.golden import Reference
 from aotc.parity.verdict import Accuracy, EngineVerdict
 from aotc.runtime.unsealed import load_unsealed
@@ -47,6 +49,30 @@ def judge_engines(
     return tuple(EngineVerdict.model_validate(item) for item in found)
 
 
+def score(metric: Metric, run: Callable[..., Any], *, eager: float | None = None) -> float:
+    """Run the source's metric; an exception of its code surfaces as itself.
+
+    Args:
+        metric: The source's ``accuracy``.
+        run: Eager, or the engine.
+        eager: What the metric gave for eager, if ``run`` is the engine.
+
+    Raises:
+        UsageError: It returned anything but a finite number for eager, or no number at all.
+        VerdictError: It returned NaN or Inf for the engine.
+    """
+    value = metric(run)
+    try:
+        number = float(value)
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"accuracy() returned {value!r}, not a number", slug="source") from error
+    if math.isfinite(number):
+        return number
+    if eager is None:
+        raise UsageError(f"accuracy() is {number} on eager", slug="source")
+    raise VerdictError(f"accuracy() is {number} on the engine and {eager:.6g} on eager", slug="parity")
+
+
 def engine_accuracy(
     metric: Metric | None, eager: float | None, directory: Path, contents: Contents, threads: int | None
 ) -> Accuracy | None:
@@ -62,4 +88,4 @@ def engine_accuracy(
     if metric is None or eager is None:
         return None
     with load_unsealed(directory, contents, contents.engines[-1], threads=threads) as engine:
-        return Accuracy(eager=eager, engine=float(metric(engine.run)), limit=ACCURACY_LIMIT)
+        return Accuracy(eager=eager, engine=score(metric, engine.run, eager=eager), limit=ACCURACY_LIMIT)

@@ -50,6 +50,8 @@ class _FunctionMode(TorchFunctionMode):
     ) -> Any:
         if func is _GET_DTYPE:
             return _widen(func(*args))
+        if func is torch.embedding:  # only looks up: no need to widen the whole table
+            return upcast(func(*args, **dict(kwargs or {})))
         func = _IN_PLACE_CASTS.get(func, func)
         return func(*tree_map(_widen, args), **tree_map(_widen, dict(kwargs or {})))
 
@@ -62,8 +64,12 @@ class _DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         args: tuple[Any, ...] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        result = func(*tree_map(_widen, args), **tree_map(_widen, dict(kwargs or {})))
-        return tree_map(upcast, result)
+        wide_kwargs = tree_map(_widen, dict(kwargs or {}))
+        # These two read a narrow tensor as well as a wide one: a cast needs no second copy of its argument, a
+        # lookup none of the whole table.
+        if func not in (torch.ops.aten._to_copy.default, torch.ops.aten.embedding.default):
+            args = tree_map(_widen, args)
+        return tree_map(upcast, func(*args, **wide_kwargs))
 
 
 @contextlib.contextmanager

@@ -1,0 +1,1 @@
+"""Operators of our own: reference, kernel and target forms. None yet."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -164,9 +165,18 @@ def test_accuracy_may_differ_by_a_little(tmp_path: Path, difference: float, pass
     if passes:
         assert pipeline.build(wanted, OPTIONS, tmp_path / "b").verdict.passed
         return
-    with pytest.raises(ParityError, match=r"accuracy\(\) is .* on the engine and 0.5 on eager"):
+    with pytest.raises(VerdictError, match=r"accuracy\(\) is .* on the engine and 0.5 on eager"):
         pipeline.build(wanted, OPTIONS, tmp_path / "b")
     assert not (tmp_path / "b").exists()
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(None, "returned None, not a number"), (float("inf"), "is inf on")]
+)
+def test_accuracy_must_be_a_finite_number(tmp_path: Path, value: object, text: str) -> None:
+    wanted = dataclasses.replace(tiny_models.mlp(), accuracy=lambda run: value)
+    with pytest.raises(UsageError, match=re.escape(f"accuracy() {text}")):
+        pipeline.build(wanted, OPTIONS, tmp_path / "b")
 
 
 class Checks(nn.Module):

@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from aotc.cli.arrays import read_npz, write_npz
+from aotc.cli.arrays import read_npz
+from aotc.parity.golden import write_arrays
 
 
 def test_runs_inputs_from_a_file_and_writes_outputs(cli, folder: Path) -> None:
@@ -91,7 +92,7 @@ def test_an_array_that_is_no_archive(cli, folder: Path) -> None:
 
 def test_an_array_may_have_any_name(tmp_path: Path) -> None:
     arrays = {"file": np.zeros(2), "allow_pickle": np.ones(3)}
-    write_npz(tmp_path / "a.npz", arrays)
+    write_arrays(tmp_path / "a.npz", arrays)
     assert {name: len(value) for name, value in read_npz(tmp_path / "a.npz").items()} == {
         "file": 2,
         "allow_pickle": 3,

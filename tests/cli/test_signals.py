@@ -88,12 +88,7 @@ def test_in_the_users_own_code(
     ("send", "number", "code"),
     [
         (os.kill, signal.SIGTERM, 143),
-        pytest.param(
-            *(os.killpg, signal.SIGINT, 130),
-            marks=pytest.mark.xfail(
-                reason="the child may print a traceback before it is killed", strict=False
-            ),
-        ),
+        (os.killpg, signal.SIGINT, 130),
     ],
     ids=["SIGTERM", "Ctrl-C, which reaches the child as well"],
 )

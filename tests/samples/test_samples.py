@@ -1,4 +1,4 @@
-"""Every sample's README, executed: its commands from the top of the repository, then what the bundle holds."""
+"""Every sample's README, executed from the top of the repository, and what the bundle then holds."""
 
 from __future__ import annotations
 

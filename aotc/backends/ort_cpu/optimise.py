@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import numpy as np
 import onnx_ir as ir
 
 from aotc import optional
@@ -22,6 +22,7 @@ from aotc.runtime import requirements_here
 from aotc.runtime.failures import runtime_failures, text_of
 
 _GRAPH, _DATA = "graph.onnx", "data"
+_Known = tuple[TensorEntry, np.ndarray[Any, Any]]
 
 
 def emit_optimised(directory: Path, portable: EngineEntry, requires: Requirements) -> EngineEntry:
@@ -75,7 +76,7 @@ def _place_in(model: Path, text: str) -> str | None:
 
 
 def _share_weights(model: ir.Model, directory: Path, portable: EngineEntry) -> list[TensorEntry]:
-    known = _digests(directory, portable)
+    known = _by_length(directory, portable)
     entries = []
     with (directory / OPTIMISED_WEIGHTS).open("xb") as file:
         for graph in model.graph.subgraphs():
@@ -93,23 +94,23 @@ def _share_weights(model: ir.Model, directory: Path, portable: EngineEntry) -> l
     return entries
 
 
-def _entry(file: BinaryIO, value: ir.Value, known: Mapping[bytes, TensorEntry]) -> TensorEntry:
+def _entry(file: BinaryIO, value: ir.Value, known: Mapping[int, list[_Known]]) -> TensorEntry:
     tensor = value.const_value
     assert tensor is not None
-    shared = known.get(hashlib.sha256(tensor.tobytes()).digest())
-    if shared is None:
-        return write_tensor(file, str(value.name), tensor, OPTIMISED_WEIGHTS)
-    shape, dtype = tensor.shape.numpy(), tensor.dtype.numpy().name
-    return shared.model_copy(update={"name": str(value.name), "shape": shape, "dtype": dtype})
+    data = np.frombuffer(tensor.tobytes(), np.uint8)
+    for entry, shared in known.get(data.size, ()):
+        if np.array_equal(data, shared):
+            shape, dtype = tuple(tensor.shape.numpy()), tensor.dtype.numpy().name
+            return entry.model_copy(update={"name": str(value.name), "shape": shape, "dtype": dtype})
+    return write_tensor(file, str(value.name), tensor, OPTIMISED_WEIGHTS)
 
 
-def _digests(directory: Path, portable: EngineEntry) -> dict[bytes, TensorEntry]:
-    """Return the portable session's tensors by the digest of their bytes, reading one at a time."""
-    found: dict[bytes, TensorEntry] = {}
+def _by_length(directory: Path, portable: EngineEntry) -> dict[int, list[_Known]]:
+    """Return the portable session's tensors with their bytes, which stay in the file until they are read."""
+    found: dict[int, list[_Known]] = {}
     for entry in portable.tensors:
-        with (directory / entry.file).open("rb") as file:
-            file.seek(entry.offset)
-            found.setdefault(hashlib.sha256(file.read(entry.length)).digest(), entry)
+        data = np.memmap(directory / entry.file, np.uint8, "r", entry.offset, (entry.length,))
+        found.setdefault(entry.length, []).append((entry, data))
     return found
 
 
