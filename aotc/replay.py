@@ -88,11 +88,8 @@ def check_source(
             )
             accuracy = None
             if metric is not None and source.accuracy is not None:
-                accuracy = Accuracy(
-                    eager=metric,
-                    engine=score(source.accuracy, engine.run, eager=metric),
-                    limit=ACCURACY_LIMIT,
-                )
+                found = score(source.accuracy, engine.run, eager=metric)
+                accuracy = Accuracy(eager=metric, engine=found, limit=ACCURACY_LIMIT)
             verdict = _verdict(engine, EngineVerdict(engine=engine.file, cases=cases), accuracy)
     if only is None:
         _record(directory, description, verdict)
