@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from aotc_passes.lower_ort import ExpandAttentionMask
 from aotc_passes.optimise import EliminateDeadCode, FoldBatchNorm, FoldConstants, ShareDuplicates
 
 from aotc.backends.ort_cpu.build import specialise
@@ -41,7 +42,7 @@ OPTIMISE: tuple[Pass, ...] = (
     ShareDuplicates(),
     EliminateDeadCode(),
 )
-LOWER: dict[str, tuple[Pass, ...]] = {"ort-cpu": ()}
+LOWER: dict[str, tuple[Pass, ...]] = {"ort-cpu": (ExpandAttentionMask(), ShareDuplicates())}
 
 Progress = Callable[[str, str], None]
 """Told (stage, detail); detail is empty when the stage begins."""

@@ -1,1 +1,9 @@
-"""Graph passes: raising, optimising and lowering, one folder a stage, one pass a file."""
+"""Graph passes, one a file, in folders by the stage that runs them."""
+
+from __future__ import annotations
+
+from aotc.rewrite import Pass
+from aotc_passes import lower_ort, optimise
+
+PASSES: tuple[type[Pass], ...] = (*optimise.PASSES, *lower_ort.PASSES)
+"""Every pass, in the order of the stages."""

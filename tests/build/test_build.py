@@ -304,3 +304,31 @@ def test_equal_dims_are_one_in_the_bundle(tmp_path: Path) -> None:
     assert [str(note) for note in result.notes if "'k_2' and 'v_2' are equal" in note]
     with aotc.load(result.directory) as engine, pytest.raises(InputError, match="must be 'k_2' = 5, not 4"):
         engine.run(*qkv(3, 5)[:2], torch.randn(1, 2, 4, 4))
+
+
+class MaskedAttention(nn.Module):
+    """Self attention with a padding mask that broadcasts over heads and queries."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.qkv = nn.Linear(8, 24)
+
+    def forward(self, x: torch.Tensor, keep: torch.Tensor) -> torch.Tensor:
+        q, k, v = self.qkv(x).unflatten(-1, (3, 2, 4)).permute(2, 0, 3, 1, 4)
+        return nn.functional.scaled_dot_product_attention(q, k, v, keep[:, None, None, :])
+
+
+def test_a_mask_that_broadcasts_over_the_queries(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    keep = torch.tensor([[True, True, True, False], [True, False, False, False]])
+    result = aotc.build(
+        MaskedAttention().eval(),
+        (torch.randn(2, 4, 8), keep),
+        dynamic_shapes=({0: Dim("batch"), 1: Dim("seq")}, {0: Dim("batch"), 1: Dim("seq")}),
+        profiles=[{"batch": (1, 2, 3), "seq": (1, 4, 9)}],
+        out=tmp_path / "b",
+        threads=1,
+    )
+    (lowered,) = [p for p in result.passes if p.name == "expand-attention-mask"]
+    assert len(lowered.changes) == 1
+    assert {case.outcome for engine in result.verdict.engines for case in engine.cases} == {"equal"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from aotc_passes.optimise import PASSES
+from aotc_passes import PASSES
 
 from aotc.testing import Case, check_golden, parse_cases, run_case, updated, write_cases
 

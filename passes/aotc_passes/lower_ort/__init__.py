@@ -1,0 +1,11 @@
+"""Lowering passes of the ONNX Runtime targets: the canonical dialect -> what its kernels take."""
+
+from __future__ import annotations
+
+from aotc.rewrite import Pass
+from aotc_passes.lower_ort.expand_attention_mask import ExpandAttentionMask
+
+PASSES: tuple[type[Pass], ...] = (ExpandAttentionMask,)
+"""All lowering passes of ONNX Runtime, in the order in which they run."""
+
+__all__ = ["PASSES", "ExpandAttentionMask"]
