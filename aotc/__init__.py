@@ -8,11 +8,22 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from aotc.api import build, check
+    from aotc.errors import AotcError
     from aotc.runtime import load
 
-__all__ = ["__version__", "build", "check", "load"]
+__all__ = ["AotcError", "__version__", "build", "check", "load"]
 
-_HOME = {"build": "aotc.api", "check": "aotc.api", "load": "aotc.runtime"}
+_HOME = {
+    "AotcError": "aotc.errors",
+    "build": "aotc.api",
+    "check": "aotc.api",
+    "load": "aotc.runtime",
+}
+
+
+def __dir__() -> list[str]:
+    """Return what ``aotc`` has, also what is not imported yet."""
+    return sorted({*globals(), *_HOME})
 
 
 def __getattr__(name: str) -> Any:

@@ -117,7 +117,8 @@ def build(
         )
         if not verdict.passed:
             saved = out.with_name(f"{out.name}.failed.npz")
-            raise parity_error(verdict, signature, cases, references, saved, source.path)
+            graph = staging.path / portable.file
+            raise parity_error(verdict, signature, cases, references, saved, source.path, graph)
 
         clock.stage("seal")
         description = seal(staging, contents, verdict, references, cases, refused_sizes(judged))

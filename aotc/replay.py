@@ -10,7 +10,7 @@ from pathlib import Path
 
 from aotc.bundle import Checked, Description, OpenBundle, open_bundle, write_checked
 from aotc.environment import environment
-from aotc.errors import CompatibilityError
+from aotc.errors import CompatibilityError, RefusedError
 from aotc.export.source import Source
 from aotc.parity.cases import all_cases, one_case
 from aotc.parity.gate import judge
@@ -121,9 +121,17 @@ def _eager_side(
         cases = one_case(signature, only)
     else:
         cases = all_cases(signature, given_inputs(source, module, signature), seed=seed)
-    references = write_references(
-        eager, cases, folder, _configured(bundle.description), lambda label: progress("eager", label)
-    )
+    try:
+        references = write_references(
+            eager, cases, folder, _configured(bundle.description), lambda label: progress("eager", label)
+        )
+    except RefusedError as error:
+        if error.name != "result-structure":
+            raise
+        raise CompatibilityError(
+            "the source's forward returns another structure than the bundle",
+            hint="check against the source that the bundle was built from, or build it again",
+        ) from error
     metric = score(source.accuracy, eager.call) if source.accuracy is not None and only is None else None
     return references, metric
 

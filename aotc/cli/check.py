@@ -31,13 +31,13 @@ Judged = tuple["Verdict", str | None]
 def command(
     paths: tuple[Path, ...], inputs: Path | None, threads: int | None, seed: int, as_json: bool
 ) -> None:
-    r"""Verify a bundle again.
+    """Verify a bundle again.
 
     \b
     aotc check DIR                         replay its golden inputs; needs neither torch nor onnx
     aotc check DIR SOURCE                  run eager again, on every case of the gate
     aotc check [DIR] SOURCE --inputs FILE  only the inputs in FILE; without DIR, build first, publish nothing
-    """
+    """  # noqa: D301 - click takes the backspace character, not its escape, for a block to keep
     from aotc.cli.verdicts import show_verdict
     from aotc.parity.failure import ParityError
 

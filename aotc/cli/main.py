@@ -82,7 +82,9 @@ def run(args: list[str]) -> int:
     """
     context = None
     try:
-        with cli.make_context("aotc", list(args)) as context:
+        # --debug belongs to aotc itself; people write it after the command as well.
+        ordered = sorted(args, key=lambda text: text != "--debug")
+        with cli.make_context("aotc", ordered) as context:
             cli.invoke(context)
     except BaseException as error:  # noqa: BLE001 - the outermost frame: every exception has an exit code
         return failures.report(error, args, context)

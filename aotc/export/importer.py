@@ -75,7 +75,12 @@ def import_module(module: nn.Module, source: Source) -> Imported:
         raise UsageError("the example inputs hold no tensor", slug="source")
     observed = [call.flat, *(bind(module, inputs).flat for inputs in source.more_inputs)]
     axes = flatten_dynamic_shapes(source.dynamic_shapes, call.arguments)
-    traced, static = _trace(module, call, observed, axes)
+    try:
+        traced, static = _trace(module, call, observed, axes)
+    except RefusedError as error:
+        if error.name == "export":
+            _run_once(module, call)  # a model that eager itself cannot run is no fault of torch.export
+        raise
     _run_once(module, call)
     inputs = list(call.flat)
     result = _distinct_outputs(traced.result, set(inputs))
@@ -96,7 +101,11 @@ def import_module(module: nn.Module, source: Source) -> Imported:
     )
     _refuse_unbound_dims(signature)
     signature = _with_profiles(signature, source)
-    notes = (*map(str, static), *(note(later, earlier) for later, earlier in equal.items()))
+    notes = (
+        *map(str, static),
+        *(note(later, earlier) for later, earlier in equal.items()),
+        *(_free_dim(name) for name in signature.dims if not any(name in p for p in signature.profiles)),
+    )
     return Imported(model, signature, call, notes)
 
 
@@ -245,6 +254,10 @@ def _refuse_unbound_dims(signature: Signature) -> None:
                 )
 
 
+def _free_dim(name: str) -> str:
+    return f"'{name}' has no profile: every size is accepted, few are verified (aotc inspect lists them)"
+
+
 def _with_profiles(signature: Signature, source: Source) -> Signature:
     profiles = parse_profiles(source.profiles, signature.dims)
     for profile in profiles:
@@ -254,6 +267,6 @@ def _with_profiles(signature: Signature, source: Source) -> Signature:
                 raise UsageError(
                     f"the profile allows '{name}' up to {allowed.max}, the model only up to {bounds.max}",
                     slug="profile",
-                    hint=f"set its max to {bounds.max}, or enlarge the table in the model that limits it",
+                    hint=f"set its max to {bounds.max}, or lift the limit in the model or in dynamic_shapes",
                 )
     return signature.model_copy(update={"profiles": profiles})

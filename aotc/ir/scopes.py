@@ -54,6 +54,13 @@ def place(node: ir.Node) -> str:
     return _origin(node) or _title(node)
 
 
+def place_in_text(model: ir.Model, text: str) -> str | None:
+    """Return the place of the first node of ``model`` whose name stands in a runtime's message."""
+    nodes = {node.name: node for node in model.graph.all_nodes() if node.name}
+    named = [nodes[word] for word in re.findall(r"[\w.:/-]+", text) if word in nodes]
+    return describe(named[0]) if named else None
+
+
 def inherit(node: ir.Node, sources: Iterable[ir.Node]) -> None:
     """Give ``node`` the origin metadata of the first of ``sources`` that has any."""
     for source in sources:

@@ -6,7 +6,10 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
+import onnx_ir as ir
+
 from aotc.errors import VerdictError
+from aotc.ir import scopes
 from aotc.parity import golden
 from aotc.parity.golden import Reference
 from aotc.parity.verdict import Verdict
@@ -33,8 +36,8 @@ def _summary(verdict: Verdict) -> str:
                 f"more than {accuracy.limit:g} apart"
             )
         return "no case could be compared: eager refused every input"
-    failed = sum(not case.passed for engine in verdict.engines for case in engine.cases)
-    total = sum(len(engine.cases) for engine in verdict.engines)
+    failed = len({case.label for engine in verdict.engines for case in engine.cases if not case.passed})
+    total = len({case.label for engine in verdict.engines for case in engine.cases})
     worst = f"{case.outcome} on {case.label}: {case.detail} ({engine.engine})"
     return f"{failed} of {total} cases fail; worst: {worst}"
 
@@ -46,6 +49,7 @@ def parity_error(
     references: Sequence[Reference],
     saved: Path,
     source: str | None,
+    graph: Path,
 ) -> ParityError:
     """Save the worst case's inputs to ``saved`` and return the error that says so.
 
@@ -56,6 +60,7 @@ def parity_error(
         references: The cases.
         saved: The .npz to write, arrays by input name.
         source: Path of the source file, for the command; None if the source is not a file.
+        graph: The portable model, to name the module of a node that the runtime's message names.
     """
     engine, case = verdict.worst()
     if case.passed:
@@ -66,4 +71,6 @@ def parity_error(
     golden.write_arrays(partial, feeds)
     shutil.move(partial, saved)
     command = f"aotc check {source} --inputs {saved}" if source else None
-    return ParityError(verdict, where=f"inputs saved to {saved}", hint=command)
+    place = scopes.place_in_text(ir.load(graph), case.detail or "")
+    where = f"inputs saved to {saved}" + (f"; {place}" if place else "")
+    return ParityError(verdict, where=where, hint=command)

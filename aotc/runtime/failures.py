@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import functools
+import re
 
 from aotc import optional
+
+_WITHOUT_CODE = re.compile(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ")
+_WITHOUT_SOURCE = re.compile(r"/onnxruntime_src/\S+:\d+ .*?\)(?: const)?(?: \[with .*?\])? (?=\S)", re.DOTALL)
+"""File, line and signature of the C++ function that a message begins with; it helps nobody here."""
 
 
 @functools.cache
@@ -27,5 +32,7 @@ def is_invalid_argument(error: Exception) -> bool:
 def text_of(error: Exception) -> str:
     """Return the text of an ONNX Runtime error, also one that holds bytes which are not UTF-8."""
     if isinstance(error, UnicodeDecodeError):
-        return error.object.decode("utf-8", errors="backslashreplace")
-    return str(error)
+        text = error.object.decode("utf-8", errors="backslashreplace")
+    else:
+        text = str(error)
+    return _WITHOUT_CODE.sub("", _WITHOUT_SOURCE.sub("", text)).strip()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -64,15 +63,10 @@ def _run_optimiser(model: Path, scratch: Path) -> None:
     except runtime_failures() as error:
         text = text_of(error).replace(str(model), model.name)
         raise RefusedError(
-            f"onnxruntime cannot load this graph: {text}", slug="ort-cpu", where=_place_in(model, text)
+            f"onnxruntime cannot load this graph: {text}",
+            slug="ort-cpu",
+            where=scopes.place_in_text(ir.load(model), text),
         ) from error
-
-
-def _place_in(model: Path, text: str) -> str | None:
-    """Return the place, in the module's words, of the first node that ONNX Runtime's message names."""
-    nodes = {node.name: node for node in ir.load(model).graph.all_nodes() if node.name}
-    named = [nodes[word] for word in re.findall(r"[\w.:/-]+", text) if word in nodes]
-    return scopes.describe(named[0]) if named else None
 
 
 def _share_weights(model: ir.Model, directory: Path, portable: EngineEntry) -> list[TensorEntry]:
