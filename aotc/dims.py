@@ -25,10 +25,20 @@ _BINARY: dict[type[ast.operator], Callable[[int, int], int]] = {
     ast.FloorDiv: operator.floordiv,
     ast.Mod: operator.mod,
 }
+_COMPARISONS: dict[type[ast.cmpop], Callable[[int, int], bool]] = {
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+}
+_RELATIONS: dict[str, Callable[[int, int], bool]] = {"Eq": operator.eq, "Ne": operator.ne}
 _CALLS: dict[str, Callable[..., int]] = {
     "Min": min,
     "Max": max,
     "Mod": operator.mod,
+    "PythonMod": operator.mod,
     "FloorDiv": operator.floordiv,
     "floor": lambda value: value,  # of a whole number; floor(a / b) is handled before
 }
@@ -38,7 +48,7 @@ def symbols(expression: Size) -> frozenset[str]:
     """Return the names of the symbols in ``expression``."""
     if isinstance(expression, int):
         return frozenset()
-    calls = set(_CALLS)
+    calls = {*_CALLS, *_RELATIONS}
     return frozenset(
         n.id for n in ast.walk(_parse(expression)) if isinstance(n, ast.Name) and n.id not in calls
     )
@@ -71,6 +81,34 @@ def evaluate(expression: Size, sizes: Mapping[str, int]) -> int:
         return _evaluate(_parse(expression), sizes)
     except (ZeroDivisionError, RecursionError, TypeError) as error:
         raise InputError(f"the dim '{expression}' cannot be evaluated: {error}") from error
+
+
+def holds(condition: str, sizes: Mapping[str, int]) -> bool:
+    """Return whether ``condition`` (``n % 6 != 5``, ``Eq(a + b, 16)``) is true for the given sizes.
+
+    Raises:
+        InputError: A symbol has no size, or the condition uses anything but comparisons of integers.
+    """
+    try:
+        return _holds(_parse(condition), sizes)
+    except (ZeroDivisionError, RecursionError, TypeError) as error:
+        raise InputError(f"the condition '{condition}' cannot be evaluated: {error}") from error
+
+
+def _holds(node: ast.expr, sizes: Mapping[str, int]) -> bool:
+    match node:
+        case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in _COMPARISONS:
+            return _COMPARISONS[type(op)](_evaluate(left, sizes), _evaluate(right, sizes))
+        case ast.Call(func=ast.Name(id=name), args=[left, right]) if name in _RELATIONS:
+            return _RELATIONS[name](_evaluate(left, sizes), _evaluate(right, sizes))
+        case ast.BinOp(left=left, op=ast.BitAnd(), right=right):
+            return _holds(left, sizes) and _holds(right, sizes)
+        case ast.BinOp(left=left, op=ast.BitOr(), right=right):
+            return _holds(left, sizes) or _holds(right, sizes)
+        case ast.UnaryOp(op=ast.Invert(), operand=operand):
+            return not _holds(operand, sizes)
+        case _:
+            raise InputError(f"the condition '{ast.unparse(node)}' is no comparison of integers")
 
 
 def _evaluate(node: ast.expr, sizes: Mapping[str, int]) -> int:

@@ -88,6 +88,8 @@ class Signature(_Frozen):
     outputs: tuple[TensorSpec, ...]
     result: Tree
     profiles: tuple[dict[str, Profile], ...] = ()
+    guards: tuple[str, ...] = ()
+    """Conditions on sizes that held when the model was traced; the gate tries sizes that break them."""
     bounds: dict[str, Bounds] = {}
 
     @model_validator(mode="after")

@@ -43,6 +43,29 @@ class DimNames:
     static: tuple[StaticAxis, ...]
 
 
+def find_guards(shapes: Sequence[Sequence[Any]], names: DimNames) -> tuple[str, ...]:
+    """Return the conditions on sizes under which forward took the branches that it took, in the user's dims.
+
+    torch.export keeps them in its own program and not in what it exports: a graph traced at ``n % 2 == 0``
+    answers at every n.
+    """
+    sizes = [size for shape in shapes for size in shape if not isinstance(size, int)]
+    if not sizes:
+        return ()
+    conditions = [str(guard.expr) for guard in sizes[0].node.shape_env.guards]
+    return tuple(dict.fromkeys(rename_symbols(text, names.names) for text in conditions))
+
+
+def rename_symbols(text: str, names: Mapping[str, str]) -> str:
+    """Return a condition or expression with its symbols renamed, in parentheses if to an expression."""
+
+    def renamed(match: re.Match[str]) -> str:
+        name = names.get(match[0], match[0])
+        return name if name.isidentifier() else f"({name})"
+
+    return re.sub(r"\b[A-Za-z_]\w*\b", renamed, text)
+
+
 def name_dims(shapes: Mapping[str, Sequence[Any]], axes: Axes, fixed: Mapping[str, str]) -> DimNames:
     """Name every symbol of the traced inputs; the user's names come first.
 

@@ -14,7 +14,7 @@ from aotc.errors import InputError, RefusedError, UsageError
 from aotc.export import guards
 from aotc.export.axes import Axes, flatten_dynamic_shapes
 from aotc.export.call import BoundCall, bind, rebuild
-from aotc.export.dim_names import StaticAxis
+from aotc.export.dim_names import StaticAxis, rename_symbols
 from aotc.export.equal_dims import find_equal_dims, merge_bounds, note
 from aotc.export.example import tensors_to_trace
 from aotc.export.index_ranges import Raises, find_index_ranges
@@ -97,6 +97,7 @@ def import_module(module: nn.Module, source: Source) -> Imported:
         inputs=_specs(model.graph.inputs, call),
         outputs=_specs(model.graph.outputs, None),
         result=result,
+        guards=tuple(rename_symbols(guard, equal) for guard in traced.guards),
         bounds=merge_bounds(traced.bounds, equal),
     )
     _refuse_unbound_dims(signature)

@@ -14,7 +14,7 @@ from aotc.errors import RefusedError
 from aotc.export import guards
 from aotc.export.axes import Axes
 from aotc.export.call import BoundCall, flat_module
-from aotc.export.dim_names import DimNames, find_bounds, name_dims, specialisations
+from aotc.export.dim_names import DimNames, find_bounds, find_guards, name_dims, specialisations
 from aotc.export.module_state import unchanged
 from aotc.export.refusals import refusal_of_export
 from aotc.signature import Bounds
@@ -34,6 +34,7 @@ class Trace:
     result: Tree
     dims: DimNames
     bounds: dict[str, Bounds]
+    guards: tuple[str, ...]
 
 
 def trace(module: nn.Module, call: BoundCall, tensors: Mapping[str, torch.Tensor], axes: Axes) -> Trace:
@@ -54,7 +55,8 @@ def trace(module: nn.Module, call: BoundCall, tensors: Mapping[str, torch.Tensor
     guards.refuse_random(program)
     shapes = [node.meta["val"].shape for node in _user_placeholders(program)]
     names = name_dims(dict(zip(tensors, shapes, strict=True)), axes, fixed)
-    return Trace(program, results[-1], names, find_bounds(program.range_constraints, shapes, names, axes))
+    bounds = find_bounds(program.range_constraints, shapes, names, axes)
+    return Trace(program, results[-1], names, bounds, find_guards(shapes, names))
 
 
 def _distinct(tensors: Mapping[str, torch.Tensor]) -> list[torch.Tensor]:

@@ -13,7 +13,7 @@ import numpy as np
 
 from aotc import dims
 from aotc.errors import InputError
-from aotc.parity.sizes import Sizes, verified_sizes
+from aotc.parity.sizes import Sizes, guard_breakers, verified_sizes
 from aotc.signature import Signature, TensorSpec
 
 Array = np.ndarray[Any, Any]
@@ -70,6 +70,12 @@ def generate(signature: Signature, observed: Sequence[Feeds], *, seed: int = 0) 
             draw.case(_label(size), size, _kind(signature, size, example)),
             fallback={s.name: _tiled(s, observed[0][s.name], size) for s in signature.inputs},
         )
+    for guard, size in guard_breakers(signature, example):
+        if size not in sizes:
+            yield dataclasses.replace(
+                draw.case(f"{_label(size)}, against {guard}", size, "zero" if 0 in size.values() else "size"),
+                fallback={s.name: _tiled(s, observed[0][s.name], size) for s in signature.inputs},
+            )
     for index in range(len(sizes) + len(observed), _cases_wanted(signature, example)):
         yield dataclasses.replace(
             draw.case(f"drawn values {index}", example, "profile"), fallback=dict(observed[0])

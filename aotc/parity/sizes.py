@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping
 
+from aotc import dims
+from aotc.errors import InputError
 from aotc.signature import Bounds, Profile, Signature
 
 Sizes = dict[str, int]
+_NEAR, _BETWEEN = 13, 7
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,6 +42,32 @@ def verified_sizes(signature: Signature, example: Mapping[str, int]) -> list[Siz
         choices = {name: _choice(name, profile, signature, example[name]) for name in signature.dims}
         found += _sizes_of_profile(choices)
     return _unique(found)
+
+
+def guard_breakers(signature: Signature, example: Mapping[str, int]) -> Iterator[tuple[str, Sizes]]:
+    """Yield sizes at which a condition of the trace does not hold, with the condition.
+
+    The graph took one branch of ``if n % 6 == 5``; whether it is right where the other is due cannot be read
+    off it, so it is tried there: at up to three sizes a condition, spread over what the signature allows.
+    """
+    for profile in signature.profiles or ({},):
+        choices = {name: _choice(name, profile, signature, example[name]) for name in signature.dims}
+        usual = {name: choice.opt for name, choice in choices.items()}
+        for guard in signature.guards:
+            with contextlib.suppress(InputError):  # arithmetic on floats: the sizes above must do
+                names = sorted(dims.symbols(guard))
+                rows = itertools.product(*(_spread(choices[n].low, choices[n].high) for n in names))
+                sizes = [usual | dict(zip(names, row, strict=True)) for row in rows]
+                breaking = [size for size in sizes if not dims.holds(guard, size)]
+                for size in _unique(breaking[i] for i in (0, len(breaking) // 2, -1) if breaking):
+                    yield guard, size
+
+
+def _spread(low: int, high: int) -> list[int]:
+    """Return sizes of a dim from ``low`` to ``high``: every one near the ends, some between."""
+    between = range(low, high + 1, max(1, (high - low) // _BETWEEN))
+    ends = [*range(low, low + _NEAR), *range(high - _NEAR, high + 1)]
+    return sorted({*between, *(size for size in ends if low <= size <= high)})
 
 
 def _choice(name: str, profile: Mapping[str, Profile], signature: Signature, example: int) -> _Choice:

@@ -20,6 +20,10 @@ HARD_FACTOR = 4
 FLOOR_ULPS = 4
 FLOAT64_ULPS = 64
 FALLBACK_RTOL, FALLBACK_ATOL = 1e-5, 1e-6
+LARGEST_ERROR = 1e-2
+"""Eager further from float64 than this share of the output's size computes noise: no bound is derived."""
+_LOW_QUANTILE, _FILL_FACTOR = 0.1, 1e5
+_EPS64 = float(np.finfo(np.float64).eps)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,10 +58,29 @@ def configured(bounds: Mapping[str, Bound], signature: Signature) -> dict[str, T
 
 @dataclasses.dataclass(frozen=True)
 class Measured:
-    """How far eager was from float64 in one case: the largest error, and the largest finite value."""
+    """How far eager was from float64 in one case, over the regular entries, and the largest of them.
+
+    ``limit`` is the share of the output's size above which that error says that nothing can be compared.
+    """
 
     error: float
     largest: float
+    limit: float = LARGEST_ERROR
+
+
+def regular(eager: Array) -> Array:
+    """Return which entries are of the output's usual size.
+
+    A fill value (-1e9, float32's minimum) is millions of times larger than what it masks: its ulps, and its
+    error, must not become the bound of the others.
+    """
+    size = np.abs(eager)
+    finite = np.isfinite(size)
+    usual = size[finite & (size > 0)]
+    if not usual.size:
+        return finite
+    small = np.quantile(usual.astype(np.float64), _LOW_QUANTILE, method="lower")
+    return np.asarray(finite & (size <= _FILL_FACTOR * small))
 
 
 def measure(eager: Array, wide: Array | None) -> Measured | None:
@@ -66,9 +89,11 @@ def measure(eager: Array, wide: Array | None) -> Measured | None:
         return None
     if wide is None or wide.shape != eager.shape:
         return None
-    both = np.isfinite(eager) & np.isfinite(wide)
+    where = regular(eager)
+    both = where & np.isfinite(wide)
     error = np.abs(eager[both].astype(wide.dtype) - wide[both]).max(initial=0.0)
-    return Measured(float(error), _largest(eager))
+    limit = max(LARGEST_ERROR, 64 * float(np.finfo(eager.dtype).eps))
+    return Measured(float(error), _largest(eager[where]), limit)
 
 
 def derive(eager: Array, wide: Array | None) -> Tolerance:
@@ -80,14 +105,28 @@ def derive(eager: Array, wide: Array | None) -> Tolerance:
     """
     if eager.dtype.kind not in "fc":
         return Tolerance(0.0, 0.0, "exact")
-    largest = _largest(eager)
+    where = regular(eager)
+    largest = _largest(eager[where])
     ulp = float(np.spacing(np.asarray(largest, eager.real.dtype)))
     if eager.dtype in (np.float64, np.complex128):
-        return Tolerance(FLOAT64_ULPS * ulp, 0.0, "ulps")
+        return Tolerance(FLOAT64_ULPS * ulp, FLOAT64_ULPS * _EPS64 * bool((~where).any()), "ulps")
     measured = measure(eager, wide)
     if measured is None:
         return Tolerance(FALLBACK_ATOL * max(1.0, largest), FALLBACK_RTOL, "fallback")
-    return Tolerance(max(EAGER_ERRORS * measured.error, FLOOR_ULPS * ulp), 0.0, "derived")
+    atol = max(EAGER_ERRORS * measured.error, FLOOR_ULPS * ulp)
+    return Tolerance(atol, _relative(eager, wide, ~where & np.isfinite(eager)), "derived")
+
+
+def _relative(eager: Array, wide: Array | None, where: Array) -> float:
+    """Return the bound of entries of another size than the rest, relative to each; 0 if there are none."""
+    if wide is None or not where.any():
+        return 0.0
+    mine, theirs = eager[where].astype(wide.dtype), wide[where]
+    with np.errstate(over="ignore", invalid="ignore"):
+        error = np.abs(mine - theirs) / np.abs(mine)
+    error = error[np.isfinite(error) & (error < LARGEST_ERROR)]
+    eps = float(np.finfo(eager.dtype).eps)
+    return max(EAGER_ERRORS * float(error.max(initial=0.0)), FLOOR_ULPS * eps)
 
 
 def pooled(usual: Sequence[Measured], hard: Sequence[Measured]) -> tuple[list[float], list[float]]:
@@ -100,8 +139,7 @@ def pooled(usual: Sequence[Measured], hard: Sequence[Measured]) -> tuple[list[fl
     larger ones, and has their error. Hard values have errors of their own and tell nothing about others; one
     case of them is all there is, so it gets some more of what the others show.
     """
-    sizes = [case.largest for case in usual if case.largest > 0]
-    typical = float(np.median(sizes)) if sizes else 0.0
+    typical = typical_size(usual)
     scales = [max(case.largest, typical) for case in usual]
     relative = max((c.error / s for c, s in zip(usual, scales, strict=True) if s > 0), default=0.0)
 
@@ -109,6 +147,12 @@ def pooled(usual: Sequence[Measured], hard: Sequence[Measured]) -> tuple[list[fl
         return EAGER_ERRORS * max(case.error, factor * relative * max(case.largest, typical))
 
     return [bound(case, 1) for case in usual], [bound(case, HARD_FACTOR) for case in hard]
+
+
+def typical_size(usual: Sequence[Measured]) -> float:
+    """Return the median over cases of an output's largest regular entry."""
+    sizes = [case.largest for case in usual if case.largest > 0]
+    return float(np.median(sizes)) if sizes else 0.0
 
 
 def _largest(values: Array) -> float:
@@ -121,7 +165,9 @@ def unstable(eager: Array, wide: Array | None) -> Array:
         return np.zeros(eager.shape, bool)
     with np.errstate(over="ignore", invalid="ignore"):
         narrow = wide.astype(eager.dtype)
-    return np.asarray(_class(eager) != _class(narrow))
+    # float32's own minimum is float64's minimum in the float64 run: a fill value, and stable.
+    extreme = np.abs(eager) == np.finfo(eager.dtype).max
+    return np.asarray((_class(eager) != _class(narrow)) & ~extreme)
 
 
 def _class(values: Array) -> Array:
