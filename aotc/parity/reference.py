@@ -21,6 +21,7 @@ from aotc.parity.tolerance import (
     derive,
     measure,
     pooled,
+    regular,
     typical_size,
     unstable,
 )
