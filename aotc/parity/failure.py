@@ -6,10 +6,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-import onnx_ir as ir
-
 from aotc.errors import VerdictError
-from aotc.ir import scopes
 from aotc.parity import golden
 from aotc.parity.golden import Reference
 from aotc.parity.verdict import Verdict
@@ -71,6 +68,10 @@ def parity_error(
     golden.write_arrays(partial, feeds)
     shutil.move(partial, saved)
     command = f"aotc check {source} --inputs {saved}" if source else None
+    import onnx_ir as ir  # not needed by those who only replay a bundle
+
+    from aotc.ir import scopes
+
     place = scopes.place_in_text(ir.load(graph), case.detail or "")
     where = f"inputs saved to {saved}" + (f"; {place}" if place else "")
     return ParityError(verdict, where=where, hint=command)

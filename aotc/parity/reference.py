@@ -191,11 +191,11 @@ def _refuse_noise(
             if found.error <= found.limit * scale:
                 continue
             share = f"{found.error / scale:.1%}" if scale else f"{found.error:.3g}"
-            text = f"eager is {share} of the output '{name}' away from its own float64 result"
+            text = f"is {share} of the output '{name}' away from its own float64 result"
             label = references[index].label
             if group is usual:
                 raise RefusedError(
-                    f"{text} ({label}), so no engine can be compared with it",
+                    f"eager {text} ({label}), so no engine can be compared with it",
                     slug="not-comparable",
                     hint=f"compute it in float64 in forward, or set tolerance.{name} in aotc.toml",
                 )
@@ -217,8 +217,9 @@ def _expect_or_fall_back(
         case = dataclasses.replace(case, feeds=case.fallback, fallback=None)
         expected = expect(eager, case.feeds, configured)
     if isinstance(expected, str) and case.kind in ("given", "profile"):
+        what = expected.removeprefix("raises ")
         raise UsageError(
-            f"eager refuses inputs that the source or a profile allows ({case.label}): {expected}",
+            f"eager refuses inputs that the source or a profile allows ({case.label}): {what}",
             slug="eager-refuses",
             hint="narrow the profile, or correct inputs() and more_inputs()",
         )
@@ -235,7 +236,7 @@ def expect(
         raise
     except Exception as error:  # noqa: BLE001 - what eager raises for inputs it refuses is its own choice
         lines = str(error).strip().splitlines() or [""]
-        return f"{type(error).__name__}: {lines[0]}"[:300]
+        return f"raises {type(error).__name__}: {lines[0]}"[:300]
     wide = eager.run_float64(feeds) or {}
     return {
         name: Expected(

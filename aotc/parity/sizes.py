@@ -56,6 +56,8 @@ def guard_breakers(signature: Signature, example: Mapping[str, int]) -> Iterator
         for guard in signature.guards:
             with contextlib.suppress(InputError):  # arithmetic on floats: the sizes above must do
                 names = sorted(dims.symbols(guard))
+                if not choices.keys() >= set(names):  # of a dim that the trace found equal to another
+                    continue
                 rows = itertools.product(*(_spread(choices[n].low, choices[n].high) for n in names))
                 sizes = [usual | dict(zip(names, row, strict=True)) for row in rows]
                 breaking = [size for size in sizes if not dims.holds(guard, size)]

@@ -75,7 +75,7 @@ def regular(eager: Array) -> Array:
     error, must not become the bound of the others.
     """
     size = np.abs(eager)
-    finite = np.isfinite(size)
+    finite = np.isfinite(size) & (size < np.finfo(eager.dtype).max)
     usual = size[finite & (size > 0)]
     if not usual.size:
         return finite
@@ -109,7 +109,9 @@ def derive(eager: Array, wide: Array | None) -> Tolerance:
     largest = _largest(eager[where])
     ulp = float(np.spacing(np.asarray(largest, eager.real.dtype)))
     if eager.dtype in (np.float64, np.complex128):
-        return Tolerance(FLOAT64_ULPS * ulp, FLOAT64_ULPS * _EPS64 * bool((~where).any()), "ulps")
+        return Tolerance(
+            FLOAT64_ULPS * ulp, FLOAT64_ULPS * _EPS64 * bool((~where & np.isfinite(eager)).any()), "ulps"
+        )
     measured = measure(eager, wide)
     if measured is None:
         return Tolerance(FALLBACK_ATOL * max(1.0, largest), FALLBACK_RTOL, "fallback")

@@ -113,10 +113,12 @@ def test_every_listing_is_text_or_one_document(cli, folder: Path, args: list[str
 
 
 def test_passes_are_listed_in_their_order(cli, folder: Path) -> None:
-    from aotc.pipeline import OPTIMISE
+    from aotc.pipeline import LOWER, OPTIMISE
 
     document = cli("passes", "--json").document("passes")
-    assert [entry["text"] for entry in document["passes"]] == [str(each) for each in OPTIMISE]
+    assert [entry["text"] for entry in document["passes"]] == [
+        str(each) for each in (*OPTIMISE, *LOWER["ort-cpu"])
+    ]
     (one,) = cli("passes", "fold-batch-norm", "--json").document("passes")["passes"]
     assert set(one["sections"]) == {"Rewrites", "Requires", "Refuses when", "Numerics"}
     done = cli("passes", "fold-batchnorm")
