@@ -75,10 +75,10 @@ def regular(eager: Array) -> Array:
     error, must not become the bound of the others.
     """
     size = np.abs(eager)
-    finite = np.isfinite(size) & (size < np.finfo(eager.dtype).max)
+    finite: Array = np.isfinite(size) & (size < np.finfo(eager.dtype).max)
     usual = size[finite & (size > 0)]
     if not usual.size:
-        return finite
+        return np.asarray(finite)
     small = np.quantile(usual.astype(np.float64), _LOW_QUANTILE, method="lower")
     return np.asarray(finite & (size <= _FILL_FACTOR * small))
 

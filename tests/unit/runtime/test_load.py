@@ -209,9 +209,7 @@ def test_external_weights_of_a_subgraph_are_refused_not_read_from_elsewhere(
 
 def test_an_engine_that_is_no_model(tmp_path: Path, publish: Publish) -> None:
     publish(tmp_path / "m", model=b"\x00 not a model \xff\xfe")
-    with pytest.raises(
-        CompatibilityError, match=r"cannot load this engine: .*protobuf parsing failed"
-    ) as caught:
+    with pytest.raises(CompatibilityError, match=r"cannot load this engine: .*protobuf") as caught:
         load(tmp_path / "m")
     assert not re.search(r"0x[0-9a-f]{6}", str(caught.value))
 
