@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import onnx_ir as ir
 
+from aotc.errors import RefusedError
 from aotc.export import guards
 from aotc.export.refusals import is_ours, refusal_of_export
 from aotc.export.source import SOURCE_MODULE
@@ -76,7 +77,12 @@ def to_onnx(trace: Trace, inputs: Sequence[str], outputs: Sequence[str]) -> ir.M
     model = program.model
     _hide_wrapper(model)
     _fold_weight_transposes(model.graph)
-    _simplify(model)
+    try:
+        _simplify(model)
+    except Exception as error:
+        raise RefusedError(
+            f"onnxscript cannot simplify this graph: {type(error).__name__}: {error}", slug="export"
+        ) from error
     _finish_interface(model.graph, inputs, outputs)
     rename_dims(model.graph, trace.dims.names)
     return model

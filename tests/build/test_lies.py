@@ -111,3 +111,9 @@ def test_the_other_branch_of_a_size_is_tried(case: str, tmp_path: Path) -> None:
     with pytest.raises((VerdictError, RefusedError, aotc.AotcError), match=r"differs|fixes|up to|refuse"):
         build(forward, tmp_path / "b", profile, example)
     assert not (tmp_path / "b").exists()
+
+
+def test_a_graph_that_onnxscript_cannot_simplify_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(aotc.AotcError) as caught:
+        build(lambda m, a: a.chunk(3)[0], tmp_path / "b", (5, 8, 9), 8)
+    assert caught.value.exit_code in (1, 3)
