@@ -17,7 +17,7 @@ from aotc.parity.gate import judge
 from aotc.parity.golden import Reference
 from aotc.parity.inputs import Feeds
 from aotc.parity.reference import Eager, write_references
-from aotc.parity.stage import ACCURACY_LIMIT, score
+from aotc.parity.stage import compare_accuracy, score
 from aotc.parity.tolerance import Tolerance
 from aotc.parity.verdict import Accuracy, EngineVerdict, Verdict
 from aotc.runtime import Engine, load_opened
@@ -88,8 +88,7 @@ def check_source(
             )
             accuracy = None
             if metric is not None and source.accuracy is not None:
-                found = score(source.accuracy, engine.run, eager=metric)
-                accuracy = Accuracy(eager=metric, engine=found, limit=ACCURACY_LIMIT)
+                accuracy = compare_accuracy(source.accuracy, metric, engine.run)
             verdict = _verdict(engine, EngineVerdict(engine=engine.file, cases=cases), accuracy)
     if only is None:
         _record(directory, description, verdict)

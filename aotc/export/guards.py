@@ -111,7 +111,7 @@ def refuse_complex(program: ExportedProgram, inputs: Iterable[str], outputs: Ite
                 )
 
 
-def _schema_arguments(node: torch.fx.Node) -> list[tuple[Any, Any]]:
+def schema_arguments(node: torch.fx.Node) -> list[tuple[Any, Any]]:
     """Return (schema argument, value) pairs of a call; empty for anything but an operator."""
     schema = getattr(node.target, "_schema", None)
     if node.op != "call_function" or schema is None:
@@ -124,7 +124,7 @@ def _written(node: torch.fx.Node) -> Iterator[torch.fx.Node]:
     """Yield the values whose memory ``node`` writes to, as its schema says."""
     import torch
 
-    for argument, value in _schema_arguments(node):
+    for argument, value in schema_arguments(node):
         if argument.alias_info is not None and argument.alias_info.is_write:
             for item in value if isinstance(value, list | tuple) else [value]:
                 if isinstance(item, torch.fx.Node):
@@ -141,7 +141,7 @@ def _storage_root(node: torch.fx.Node) -> torch.fx.Node:
         if node.target is operator.getitem:
             source = node.args[0]
         else:
-            source = next((v for a, v in _schema_arguments(node) if a.alias_info is not None), None)
+            source = next((v for a, v in schema_arguments(node) if a.alias_info is not None), None)
         if not isinstance(source, torch.fx.Node):
             return node
         node = source
@@ -178,7 +178,7 @@ def _without_dropout(node: torch.fx.Node) -> bool:
     """Attention and dropout carry the random tag also where their probability is 0 or they are off."""
     schema = node.target._schema  # type: ignore[union-attr]
     arguments = {a.name: a.default_value for a in schema.arguments if a.has_default_value()}
-    arguments.update({argument.name: value for argument, value in _schema_arguments(node)})
+    arguments.update({argument.name: value for argument, value in schema_arguments(node)})
     if "dropout_p" in arguments:
         return float(arguments["dropout_p"]) == 0.0
     train = arguments.get("train", arguments.get("training"))

@@ -17,6 +17,7 @@ from aotc.export.call import BoundCall, bind, rebuild
 from aotc.export.dim_names import StaticAxis, rename_symbols
 from aotc.export.equal_dims import find_equal_dims, merge_bounds, note
 from aotc.export.example import tensors_to_trace
+from aotc.export.index_guards import drop_needless_guards
 from aotc.export.index_ranges import Raises, find_index_ranges
 from aotc.export.module_state import unchanged
 from aotc.export.refusals import traceback_line
@@ -182,6 +183,7 @@ def with_index_ranges(imported: Imported, raises: Raises) -> Imported:
     example = {name: tensor.detach().numpy() for name, tensor in imported.call.flat.items()}
     sizes = imported.signature.check(example)
     ranges: dict[str, IndexRange] = find_index_ranges(imported.model, example, sizes, raises)
+    drop_needless_guards(imported.model, ranges)
     specs = tuple(
         spec.model_copy(update={"range": ranges.get(spec.name)}) for spec in imported.signature.inputs
     )

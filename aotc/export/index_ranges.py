@@ -15,6 +15,7 @@ import numpy as np
 import onnx_ir as ir
 
 from aotc import dims
+from aotc.export.index_guards import guarded_index
 from aotc.ir import scopes
 from aotc.signature import IndexRange
 
@@ -115,7 +116,9 @@ def _origins(value: ir.Value, use: _Use) -> Iterator[_Use]:
     node = value.producer()
     if node is None or node.domain:
         return
-    if node.op_type in _SAME_VALUES and node.inputs[0] is not None:
+    if (index := guarded_index(node)) is not None:
+        yield from _origins(index, use)
+    elif node.op_type in _SAME_VALUES and node.inputs[0] is not None:
         yield from _origins(node.inputs[0], use)
     elif node.op_type in _SOME_VALUES:
         sources = node.inputs if node.op_type == "Concat" else node.inputs[:1]

@@ -11,6 +11,7 @@ import onnx_ir as ir
 
 from aotc.errors import RefusedError
 from aotc.export import guards
+from aotc.export.data_checks import insert_data_checks, translations
 from aotc.export.refusals import is_ours, refusal_of_export
 from aotc.export.source import SOURCE_MODULE
 from aotc.export.trace import Trace, quiet
@@ -59,6 +60,7 @@ def to_onnx(trace: Trace, inputs: Sequence[str], outputs: Sequence[str]) -> ir.M
     """
     import torch
 
+    insert_data_checks(trace.program)
     names = [f"input.{i}" for i in range(len(inputs))], [f"output.{i}" for i in range(len(outputs))]
     try:
         with quiet(), torch.no_grad():
@@ -67,6 +69,7 @@ def to_onnx(trace: Trace, inputs: Sequence[str], outputs: Sequence[str]) -> ir.M
                 dynamo=True,
                 opset_version=OPSET,
                 optimize=False,
+                custom_translation_table=translations(),
                 input_names=names[0],
                 output_names=names[1],
                 verbose=False,

@@ -88,4 +88,20 @@ def engine_accuracy(
     if metric is None or eager is None:
         return None
     with load_unsealed(directory, contents, contents.engines[-1], threads=threads) as engine:
-        return Accuracy(eager=eager, engine=score(metric, engine.run, eager=eager), limit=ACCURACY_LIMIT)
+        return compare_accuracy(metric, eager, engine.run)
+
+
+def compare_accuracy(metric: Metric, eager: float, run: Callable[..., Any]) -> Accuracy:
+    """Run the source's metric on an engine; ``eager`` is what it gave for eager.
+
+    Raises:
+        UsageError: The metric itself is random, so it says nothing about the engine.
+    """
+    found = Accuracy(eager=eager, engine=score(metric, run, eager=eager), limit=ACCURACY_LIMIT)
+    if not found.passed and score(metric, run, eager=eager) != found.engine:
+        raise UsageError(
+            "accuracy() gives another number each time it is called",
+            slug="source",
+            hint="seed what it draws, inside accuracy()",
+        )
+    return found
