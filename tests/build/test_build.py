@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 import re
 from pathlib import Path
@@ -160,7 +161,7 @@ def test_validate_each_passes_right_passes(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("difference", "passes"), [(0.9e-4, True), (1.2e-4, False), (float("nan"), False)])
 def test_accuracy_may_differ_by_a_little(tmp_path: Path, difference: float, passes: bool) -> None:
-    values = iter([0.5, 0.5 + difference])
+    values = itertools.chain([0.5], itertools.repeat(0.5 + difference))
     wanted = dataclasses.replace(tiny_models.mlp(), accuracy=lambda run: next(values))
     if passes:
         assert pipeline.build(wanted, OPTIONS, tmp_path / "b").verdict.passed
@@ -168,6 +169,13 @@ def test_accuracy_may_differ_by_a_little(tmp_path: Path, difference: float, pass
     with pytest.raises(VerdictError, match=r"accuracy\(\) is .* on the engine and 0.5 on eager"):
         pipeline.build(wanted, OPTIONS, tmp_path / "b")
     assert not (tmp_path / "b").exists()
+
+
+def test_an_accuracy_that_is_random_is_not_blamed_on_the_engine(tmp_path: Path) -> None:
+    values = itertools.count()
+    wanted = dataclasses.replace(tiny_models.mlp(), accuracy=lambda run: next(values))
+    with pytest.raises(UsageError, match="another number each time"):
+        pipeline.build(wanted, OPTIONS, tmp_path / "b")
 
 
 @pytest.mark.parametrize(
