@@ -31,7 +31,7 @@ def verified_sizes(signature: Signature, example: Mapping[str, int]) -> list[Siz
     """Return the size of every dim for each generated input set, without repeats, in a fixed order.
 
     For each profile: all pairs of (min, max) over dims, the opt sizes, and odd sizes between. A dim without a
-    profile is taken at 1, 2, its example size and a larger odd size, and at 0.
+    profile is taken at 1, 2, its example size and a larger odd size, and at 0, alone and with the others.
 
     Args:
         signature: Dims, profiles and bounds.
@@ -105,6 +105,7 @@ def _sizes_of_profile(choices: Mapping[str, _Choice]) -> Iterator[Sizes]:
     for name, choice in choices.items():
         for size in choice.extra:
             yield {n: size if n == name else c.opt for n, c in choices.items()}
+    yield {n: 0 if 0 in c.extra else c.opt for n, c in choices.items()}
 
 
 def _pairs(values: list[tuple[int, int]]) -> Iterator[tuple[int, ...]]:

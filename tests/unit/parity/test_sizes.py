@@ -79,10 +79,10 @@ def test_bounds_are_respected(low: int, more: int, place: int) -> None:
     assert all(low <= size <= high or size == example for size in found), found
 
 
-def test_extra_sizes_come_one_dim_at_a_time() -> None:
+def test_dims_are_empty_one_at_a_time_and_all_at_once() -> None:
     sizes = verified_sizes(signature("ab"), {"a": 3, "b": 4})
     zeros = [size for size in sizes if 0 in size.values()]
-    assert zeros == [{"a": 0, "b": 4}, {"a": 3, "b": 0}]
+    assert zeros == [{"a": 0, "b": 4}, {"a": 3, "b": 0}, {"a": 0, "b": 0}]
 
 
 def test_no_dims_is_one_set() -> None:
