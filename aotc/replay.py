@@ -16,7 +16,7 @@ from aotc.parity.cases import all_cases, one_case
 from aotc.parity.gate import judge
 from aotc.parity.golden import Reference
 from aotc.parity.inputs import Feeds
-from aotc.parity.reference import Eager, write_references
+from aotc.parity.reference import write_references
 from aotc.parity.stage import ACCURACY_LIMIT, score
 from aotc.parity.tolerance import Tolerance
 from aotc.parity.verdict import Accuracy, EngineVerdict, Verdict
@@ -100,27 +100,12 @@ def _eager_side(
     source: Source, bundle: OpenBundle, folder: Path, seed: int, only: Feeds | None, progress: Progress
 ) -> tuple[list[Reference], float | None]:
     """Run eager and let go of it before the engine is loaded."""
-    from aotc.export.call import bind, rebuild
-    from aotc.export.guards import refuse_module, refuse_training
-    from aotc.export.importer import given_inputs
+    from aotc.sources import reference_again  # not needed by those who only replay a bundle
 
     progress("eager", "")
     signature = bundle.description.signature
-    module = source.model()
-    refuse_module(module)
-    refuse_training(module)
-    call = bind(module, source.inputs)
-    if call.arguments != signature.arguments:
-        raise CompatibilityError(
-            "the source's forward takes other arguments than the bundle",
-            where=", ".join(argument.name for argument in call.arguments),
-            hint="build the bundle again from this source",
-        )
-    eager = Eager(module, lambda tensors: rebuild(call, tensors), signature)
-    if only is not None:
-        cases = one_case(signature, only)
-    else:
-        cases = all_cases(signature, given_inputs(source, module, signature), seed=seed)
+    eager, given = reference_again(source, signature)
+    cases = one_case(signature, only) if only is not None else all_cases(signature, given, seed=seed)
     try:
         references = write_references(
             eager, cases, folder, _configured(bundle.description), lambda label: progress("eager", label)

@@ -33,14 +33,14 @@ def command(source: Path, out: Path, as_json: bool, **flags: Any) -> None:
     options = load_options(flags, Path.cwd())
     require_compiler()
     from aotc.cli.verdicts import show_verdict
-    from aotc.export.source import load_source
     from aotc.parity.failure import ParityError
     from aotc.pipeline import build
+    from aotc.sources import open_source
 
     try:
         with StageProgress() as progress:
             progress("load", "")
-            result = build(load_source(source), options, out, progress)
+            result = build(open_source(source), options, out, progress)
     except ParityError as error:
         show_verdict(error.verdict, as_json=as_json)
         raise

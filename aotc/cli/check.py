@@ -99,9 +99,9 @@ def _judge(
     if directory is None and only is None:
         raise UsageError("there is no bundle to check", hint=f"aotc build {path} -o DIR")
     require_compiler()
-    from aotc.export.source import load_source
+    from aotc.sources import open_source
 
-    source = load_source(path)
+    source = open_source(path)
     if directory is None:
         assert only is not None
         return _build_and_judge(source, only, threads, progress), None
