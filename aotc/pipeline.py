@@ -19,7 +19,6 @@ from aotc.backends.ort_cpu.emit import emit_portable
 from aotc.bundle import Staging
 from aotc.config import Options
 from aotc.environment import environment
-from aotc.export.source import Source
 from aotc.oracle import Oracle
 from aotc.parity.cases import all_cases, one_case
 from aotc.parity.failure import parity_error
@@ -33,7 +32,7 @@ from aotc.parity.verdict import Verdict
 from aotc.rewrite import Context, DumpObserver, Pass, run_passes
 from aotc.rewrite.registry import find
 from aotc.seal import BuildResult, draft, seal
-from aotc.sources import import_source
+from aotc.sources import AnySource, import_source
 
 OPTIMISE: tuple[Pass, ...] = (
     EliminateDeadCode(),
@@ -56,7 +55,7 @@ def passes_of(options: Options) -> tuple[Pass, ...]:
 
 
 def build(
-    source: Source,
+    source: AnySource,
     options: Options,
     out: Path,
     progress: Progress = lambda *_: None,
@@ -81,7 +80,7 @@ def build(
         cases = Path(scratch)
 
         clock.stage("import")
-        imported = import_source(source)
+        imported = import_source(source, oracle)
         model, eager, signature = imported.model, imported.reference, imported.reference.signature
 
         clock.stage("eager")

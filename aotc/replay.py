@@ -7,11 +7,11 @@ import io
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from aotc.bundle import Checked, Description, OpenBundle, open_bundle, write_checked
 from aotc.environment import environment
 from aotc.errors import CompatibilityError, RefusedError
-from aotc.export.source import Source
 from aotc.parity.cases import all_cases, one_case
 from aotc.parity.gate import judge
 from aotc.parity.golden import Reference
@@ -21,6 +21,9 @@ from aotc.parity.stage import ACCURACY_LIMIT, score
 from aotc.parity.tolerance import Tolerance
 from aotc.parity.verdict import Accuracy, EngineVerdict, Verdict
 from aotc.runtime import Engine, load_opened
+
+if TYPE_CHECKING:
+    from aotc.sources import AnySource
 
 Progress = Callable[[str, str], None]
 
@@ -58,7 +61,7 @@ def check_golden(
 
 def check_source(
     directory: Path,
-    source: Source,
+    source: AnySource,
     *,
     threads: int | None = None,
     seed: int = 0,
@@ -75,7 +78,7 @@ def check_source(
     with open_bundle(directory) as bundle, tempfile.TemporaryDirectory(prefix="aotc-") as scratch:
         description = bundle.description
         folder = Path(scratch)
-        references, metric = _eager_side(source, bundle, folder, seed, only, progress)
+        references, metric = _eager_side(source, bundle, folder, seed, threads, only, progress)
         gc.collect()
         with load_opened(bundle, threads=threads, allow_unexecuted=True) as engine:
             progress("check", "")
@@ -97,14 +100,21 @@ def check_source(
 
 
 def _eager_side(
-    source: Source, bundle: OpenBundle, folder: Path, seed: int, only: Feeds | None, progress: Progress
+    source: AnySource,
+    bundle: OpenBundle,
+    folder: Path,
+    seed: int,
+    threads: int | None,
+    only: Feeds | None,
+    progress: Progress,
 ) -> tuple[list[Reference], float | None]:
     """Run eager and let go of it before the engine is loaded."""
-    from aotc.sources import reference_again  # not needed by those who only replay a bundle
+    from aotc.oracle import Oracle  # not needed by those who only replay a bundle
+    from aotc.sources import reference_again
 
     progress("eager", "")
     signature = bundle.description.signature
-    eager, given = reference_again(source, signature)
+    eager, given = reference_again(source, bundle, Oracle(threads or 0))
     cases = one_case(signature, only) if only is not None else all_cases(signature, given, seed=seed)
     try:
         references = write_references(
