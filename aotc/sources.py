@@ -17,8 +17,7 @@ from aotc.errors import CompatibilityError, UsageError
 from aotc.export.call import bind, rebuild
 from aotc.export.guards import refuse_module, refuse_training
 from aotc.export.importer import given_inputs, import_module, with_index_ranges
-from aotc.export.onnx_file import read_onnx
-from aotc.export.onnx_source import OnnxSource, has_interface, import_onnx
+from aotc.export.onnx_source import OnnxSource, has_interface, import_onnx, read_source
 from aotc.export.source import Source, load_source
 from aotc.oracle import Oracle
 from aotc.parity.cases import Given
@@ -72,7 +71,7 @@ def import_source(source: AnySource, oracle: Oracle) -> Import:
         UsageError: Its inputs, dims or profiles do not fit the model.
     """
     if isinstance(source, OnnxSource):
-        proto = read_onnx(source.file)
+        proto = read_source(source)
         run = oracle.open_file(source.file)
         found = import_onnx(source, proto, run)
         reference = OnnxReference(run, WideGraph(proto, source.file.parent, oracle.threads), found.signature)
@@ -100,7 +99,7 @@ def reference_again(
     """
     signature = bundle.description.signature
     if isinstance(source, OnnxSource):
-        proto = read_onnx(source.file)
+        proto = read_source(source)
         if not has_interface(proto, signature):
             raise CompatibilityError(
                 "the file has other inputs or outputs than the bundle",

@@ -20,10 +20,10 @@ Run = Callable[[Mapping[str, Array]], list[Array]]
 """Runs the untouched file on flat inputs; returns its outputs in the file's order."""
 
 _BATCH = 2
-_SIZES = (16, 32, 64, 224, 2, 1)
+_SIZES = (64, 32, 16, 224, 2, 1)
 """Sizes to try for a dim of which nothing is known; the first that the file accepts is taken."""
-_INTEGERS = (1, 0)
-"""What an integer is before its range is known; ones are also what a mask that hides nothing holds."""
+_INTEGERS = (100, 2, 1)
+"""What integers of several axes are drawn below until their range is known."""
 _GIVE = "give inputs that it accepts, --inputs FILE.npz, or sizes, --dim NAME=MIN:OPT:MAX"
 
 
@@ -63,7 +63,7 @@ def find_example(
     specs = tuple(spec.model_copy(update={"range": ranges.get(spec.name)}) for spec in signature.inputs)
     signature = signature.model_copy(update={"inputs": specs})
     if given is None and ranges:
-        drawn = _draw(signature, sizes, 1)
+        drawn = _draw(signature, sizes, _INTEGERS[0])
         kept = {name: example[name] for name in example if name not in ranges}
         again = _try(run, {**drawn, **kept})
         if not isinstance(again, str):
@@ -90,9 +90,9 @@ def _try(run: Run, feeds: Feeds | Mapping[str, Array]) -> list[Array] | str:
 
 
 def _drawn(signature: Signature) -> Iterator[Feeds]:
-    for integer in _INTEGERS:
+    for below in _INTEGERS:
         for size in _SIZES:
-            yield _draw(signature, _sizes(signature, size), integer)
+            yield _draw(signature, _sizes(signature, size), below)
 
 
 def _sizes(signature: Signature, size: int) -> dict[str, int]:
@@ -102,12 +102,12 @@ def _sizes(signature: Signature, size: int) -> dict[str, int]:
     return sizes | {name: allowed.opt for profile in signature.profiles for name, allowed in profile.items()}
 
 
-def _draw(signature: Signature, sizes: Mapping[str, int], integer: int) -> Feeds:
+def _draw(signature: Signature, sizes: Mapping[str, int], below: int) -> Feeds:
     rng = np.random.default_rng(0)
-    return {spec.name: _array(rng, spec, sizes, integer) for spec in signature.inputs}
+    return {spec.name: _array(rng, spec, sizes, below) for spec in signature.inputs}
 
 
-def _array(rng: np.random.Generator, spec: TensorSpec, sizes: Mapping[str, int], integer: int) -> Array:
+def _array(rng: np.random.Generator, spec: TensorSpec, sizes: Mapping[str, int], below: int) -> Array:
     shape = tuple(dims.evaluate(size, sizes) for size in spec.shape)
     if spec.range is not None:
         low, high = max(dims.evaluate(spec.range.low, sizes), 0), dims.evaluate(spec.range.high, sizes)
@@ -117,4 +117,6 @@ def _array(rng: np.random.Generator, spec: TensorSpec, sizes: Mapping[str, int],
         return rng.integers(low, high, shape, endpoint=True).astype(spec.dtype)
     if spec.dtype.startswith("float"):
         return rng.standard_normal(shape).astype(spec.dtype)
-    return np.full(shape, integer, spec.dtype)
+    if spec.dtype == "bool" or "mask" in spec.name.lower() or len(shape) < 2:
+        return np.full(shape, min(below - 1, 1), spec.dtype)
+    return rng.integers(0, below, shape).astype(spec.dtype)

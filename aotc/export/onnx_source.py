@@ -14,15 +14,16 @@ from onnx_ir import external_data
 from onnx_ir.passes import common as passes
 
 from aotc import tree
-from aotc.errors import RefusedError, UsageError
+from aotc.errors import RefusedError
 from aotc.export.dim_names import free_dim_name
 from aotc.export.importer import DTYPES, free_dim_note
 from aotc.export.onnx_example import Feeds, Run, find_example, given_example
+from aotc.export.onnx_file import read_onnx
 from aotc.export.upgrade import upgrade
 from aotc.ir import scopes
 from aotc.ir.edit import Names
 from aotc.ir.walk import graphs
-from aotc.signature import Argument, Signature, TensorSpec, parse_profiles
+from aotc.signature import Argument, Bounds, Signature, TensorSpec, parse_profiles
 
 Array = np.ndarray[Any, Any]
 
@@ -74,10 +75,9 @@ def import_onnx(source: OnnxSource, proto: onnx.ModelProto, run: Run) -> Importe
         RefusedError: Something in it cannot be compiled; says what and why.
         UsageError: The inputs or dims that were given do not fit it.
     """
-    refuse_interface(proto)
     model = ir.from_proto(proto)
     external_data.set_base_dir(model.graph, source.file.parent)
-    inputs = _input_specs(model, source.inputs)
+    inputs = _input_specs(model)
     model = upgrade(model)
     _infer_shapes(model, inputs)
     _separate_outputs(model)
@@ -85,7 +85,9 @@ def import_onnx(source: OnnxSource, proto: onnx.ModelProto, run: Run) -> Importe
         arguments=_arguments(inputs), inputs=inputs, outputs=(), result=tree.Dict(kind="dict", entries=())
     )
     profiles = parse_profiles([source.profile] if source.profile else [], signature.dims)
-    signature = signature.model_copy(update={"profiles": profiles})
+    # Some kernels end the process on an empty axis (LSTM), so size 0 is refused unless a profile asks for it.
+    bounds = {name: Bounds(min=1) for name in signature.dims if name not in source.profile}
+    signature = signature.model_copy(update={"profiles": profiles, "bounds": bounds})
     example = given_example(source.inputs, signature) if source.inputs is not None else None
     signature, example, outputs = find_example(signature, model, run, example)
     signature = _with_outputs(signature, model, outputs, signature.check(example))
@@ -94,12 +96,19 @@ def import_onnx(source: OnnxSource, proto: onnx.ModelProto, run: Run) -> Importe
     return ImportedOnnx(model, signature, example, (*([] if source.inputs else [_DRAWN]), *notes))
 
 
-def refuse_interface(proto: onnx.ModelProto) -> None:
-    """Refuse inputs and outputs that are no plain tensors of numbers.
+def read_source(source: OnnxSource) -> onnx.ModelProto:
+    """Parse and check the file of ``source``.
 
     Raises:
-        RefusedError: Names the first.
+        UsageError: There is no such file.
+        RefusedError: It is no valid ONNX file, or not all its inputs and outputs are tensors of numbers.
     """
+    proto = read_onnx(source.file)
+    _refuse_interface(proto)
+    return proto
+
+
+def _refuse_interface(proto: onnx.ModelProto) -> None:
     constants = {tensor.name for tensor in proto.graph.initializer}
     values = [("input", v) for v in proto.graph.input if v.name not in constants]
     for kind, value in [*values, *(("output", v) for v in proto.graph.output)]:
@@ -132,7 +141,7 @@ def _dtype(value: onnx.ValueInfoProto) -> str | None:
     return DTYPES.get(ir.DataType(value.type.tensor_type.elem_type))
 
 
-def _input_specs(model: ir.Model, given: Mapping[str, Array] | None) -> tuple[TensorSpec, ...]:
+def _input_specs(model: ir.Model) -> tuple[TensorSpec, ...]:
     """Return the inputs with a name for every dynamic axis, and give the graph's inputs the same shapes.
 
     A name that can be a dim's is kept; an axis without one is named after its input.
@@ -145,7 +154,8 @@ def _input_specs(model: ir.Model, given: Mapping[str, Array] | None) -> tuple[Te
     specs = []
     for value in _inputs(model):
         shape: list[int | str] = []
-        for axis, dim in enumerate(_shape(value, given)):
+        assert value.shape is not None  # the checker demands it
+        for axis, dim in enumerate(value.shape):
             if isinstance(dim, int) and dim >= 0:
                 shape.append(dim)
                 continue
@@ -166,27 +176,17 @@ def _name_of(dim: int | ir.SymbolicDim) -> str:
     return "" if isinstance(dim, int) else str(dim.value or "")
 
 
-def _shape(value: ir.Value, given: Mapping[str, Array] | None) -> Sequence[int | ir.SymbolicDim]:
-    if value.shape is not None:
-        return list(value.shape)
-    if given is not None and str(value.name) in given:
-        return [ir.SymbolicDim(None)] * given[str(value.name)].ndim
-    raise UsageError(
-        f"the file does not say how many axes the input '{value.name}' has",
-        slug="onnx-interface",
-        hint="give example inputs: --inputs FILE.npz",
-    )
-
-
 def _infer_shapes(model: ir.Model, inputs: tuple[TensorSpec, ...]) -> None:
     """Label every value with the shape that follows from the inputs; what the file says of it is dropped.
 
     The names that a producer gave to inner dims mean nothing to anyone else, and may be wrong.
     """
     for graph in graphs(model):
-        inner = [] if graph is model.graph else list(graph.inputs)
-        for value in [*inner, *(output for node in graph for output in node.outputs)]:
+        for value in (output for node in graph for output in node.outputs):
             value.shape = None
+        for value in graph.inputs:  # the body of a loop needs the ranks of its inputs
+            if value.shape is not None:
+                value.shape = ir.Shape([dim if isinstance(dim, int) else None for dim in value.shape])
     for value, spec in zip(model.graph.inputs, inputs, strict=True):
         value.shape = ir.Shape(spec.shape)
     passes.ShapeInferencePass(check_type=False, strict_mode=False)(model)

@@ -10,11 +10,13 @@ from onnx_ir.passes import common as passes
 
 from aotc.errors import RefusedError
 from aotc.export.to_onnx import OPSET
+from aotc.ir import scopes
 from aotc.ir.walk import graphs, is_op
 
 _IR_VERSION = 10
 _SMALL = 1024
 """Elements of the constants that the converter is shown: some adapters read them (Upsample's scales)."""
+_HARDMAX_13 = 13
 _RESIZE_11 = 11
 """Before this opset Resize had no modes: it mapped coordinates by their ratio alone and rounded down."""
 
@@ -27,7 +29,8 @@ def upgrade(model: ir.Model) -> ir.Model:
     Raises:
         RefusedError: An operator cannot be converted; says which node and why.
     """
-    version = model.opset_imports.get("", OPSET)
+    version = model.opset_imports.setdefault("", OPSET)
+    _refuse_misread(model, version)
     passes.RemoveInitializersFromInputsPass()(model)
     _lift_constants(model)
     weights = _take_weights(model)
@@ -97,6 +100,10 @@ def _converted(proto: onnx.ModelProto) -> onnx.ModelProto:
 
     try:
         return onnx.version_converter.convert_version(proto, OPSET)
+    except onnx.shape_inference.InferenceError:
+        if _forget_shapes(proto.graph):  # those in the file were wrong
+            return _converted(proto)
+        raise
     except (RuntimeError, onnx.version_converter.ConvertError) as error:
         node, why = _culprit(proto) or (None, error)
         what = "this file" if node is None else f"{node.op_type} '{node.name or node.output[0]}'"
@@ -106,6 +113,15 @@ def _converted(proto: onnx.ModelProto) -> onnx.ModelProto:
             slug="onnx-opset",
             hint="export the model again at a newer opset",
         ) from error
+
+
+def _forget_shapes(graph: onnx.GraphProto) -> bool:
+    """Drop what the file says of shapes inside it; return whether it said anything."""
+    infos = [*graph.value_info, *graph.output]
+    known = [info for info in infos if info.type.tensor_type.HasField("shape")]
+    for info in known:
+        info.type.tensor_type.ClearField("shape")
+    return bool(known)
 
 
 def _culprit(proto: onnx.ModelProto) -> tuple[onnx.NodeProto, Exception] | None:
@@ -132,6 +148,23 @@ def _reason(error: Exception) -> str:
     """Return the converter's own sentence without its file, line and assertion."""
     text = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
     return text.rpartition(" failed: ")[2][:300]
+
+
+def _refuse_misread(model: ir.Model, version: int) -> None:
+    """Refuse what the converter carries over unchanged though its meaning changed.
+
+    Raises:
+        RefusedError: Names the node.
+    """
+    for graph in graphs(model):
+        for node in graph:
+            axis = node.attributes.get_int("axis", 1)
+            if is_op(node, "Hardmax") and version < _HARDMAX_13 and axis != -1:
+                raise RefusedError(
+                    f"{scopes.describe(node)} takes all axes from {axis} on at opset {version}, later one",
+                    slug="onnx-opset",
+                    hint=f"export the model again at opset {_HARDMAX_13} or later",
+                )
 
 
 def _keep_old_resize(model: ir.Model) -> None:
