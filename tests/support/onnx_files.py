@@ -46,7 +46,8 @@ def save(
     graph = helper.make_graph(nodes, "graph", inputs, outputs, constants)
     imports = [helper.make_opsetid("", opset), *model.pop("domains", ())]
     proto = helper.make_model(graph, opset_imports=imports, **{"ir_version": 8, **model})
-    if any(not output.type.tensor_type.HasField("shape") for output in outputs):
+    tensors = [value.type.tensor_type for value in outputs if value.type.HasField("tensor_type")]
+    if not all(tensor.HasField("shape") for tensor in tensors):
         _complete(proto)
     path.write_bytes(proto.SerializeToString())
     return path
