@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aotc.config import load_options
-from aotc.export.source import Source, load_source
+from aotc.export.source import Source
 from aotc.parity.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -85,7 +85,8 @@ def check(
         AotcError: As ``aotc.load``.
     """
     from aotc import replay
+    from aotc.sources import open_source
 
     if source is None:
         return replay.check_golden(Path(bundle), threads)[0]
-    return replay.check_source(Path(bundle), load_source(Path(source)), threads=threads)[0]
+    return replay.check_source(Path(bundle), open_source(Path(source)), threads=threads)[0]

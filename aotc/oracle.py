@@ -8,7 +8,8 @@ protobuf: creating a session for a small graph costs less than a millisecond, co
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from aotc.errors import RefusedError
 from aotc.ir.edit import remove
 from aotc.ir.single import isolate
 from aotc.ir.walk import graphs, is_op, subgraphs
+from aotc.runtime.failures import runtime_failures, text_of
 
 Array = np.ndarray[Any, Any]
 _INLINE_BYTES = 1024
@@ -34,9 +36,14 @@ _FOREIGN = frozenset(
 
 @dataclasses.dataclass(frozen=True)
 class Oracle:
-    """Runs models and single nodes. ``threads`` 0 leaves the number to ONNX Runtime."""
+    """Runs models and single nodes.
+
+    ``threads`` 0 leaves the number to ONNX Runtime; without ``reference`` the ONNX reference implementation
+    does not step in.
+    """
 
     threads: int = 0
+    reference: bool = True
 
     def run(self, model: ir.Model, feeds: Mapping[str, Array]) -> dict[str, Array]:
         """Run ``model`` on ``feeds`` (input name to array) and return its outputs by name.
@@ -73,6 +80,26 @@ class Oracle:
         results = dict(zip(names, self._run(ir.to_proto(model), names, feeds), strict=True))
         return [results.get(f"output_{i}") for i in range(len(node.outputs))]
 
+    def open_file(self, path: Path) -> Callable[[Mapping[str, Array]], list[Array]]:
+        """Load the ONNX file at ``path`` as it is and return what runs it, with its outputs in its own order.
+
+        What that raises for inputs it refuses is one of ``aotc.runtime.failures.runtime_failures()``.
+
+        Raises:
+            RefusedError: ONNX Runtime does not load the file.
+        """
+        import onnxruntime
+
+        try:
+            session = onnxruntime.InferenceSession(
+                str(path), _options(self.threads), providers=["CPUExecutionProvider"]
+            )
+        except runtime_failures() as error:
+            raise RefusedError(
+                f"onnxruntime does not run this file: {text_of(error)}", slug="oracle", where=str(path)
+            ) from error
+        return lambda feeds: list(session.run(None, dict(feeds)))
+
     def _run(self, proto: onnx.ModelProto, names: list[str], feeds: Mapping[str, Array]) -> list[Array]:
         import onnxruntime
         from onnxruntime.capi import onnxruntime_pybind11_state as state
@@ -82,17 +109,15 @@ class Oracle:
         wired, foreign = _wire_inputs(proto.graph, feeds), _wire_outputs(proto.graph)
         requested = [name + _WIRE if name in foreign else name for name in names]
         small = sum(array.nbytes for array in wired.values()) < _ONE_THREAD_BYTES
-        options = onnxruntime.SessionOptions()
-        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-        options.log_severity_level = 4
-        options.enable_cpu_mem_arena = False
-        options.intra_op_num_threads = 1 if small else self.threads
+        options = _options(1 if small else self.threads)
         try:
             session = onnxruntime.InferenceSession(
                 proto.SerializeToString(), options, providers=["CPUExecutionProvider"]
             )
             results = session.run(requested, wired)
         except (state.NotImplemented, state.Fail) as error:
+            if not self.reference:
+                raise RefusedError(f"onnxruntime cannot run this graph: {error}", slug="oracle") from error
             # Fail at run time is how a kernel says that it does less than the standard (Attention and masks
             # that broadcast); an input that is really wrong fails in the reference implementation as well.
             results = _run_reference(proto, requested, wired, error)
@@ -105,6 +130,17 @@ class Oracle:
             result.astype(foreign[name].numpy()) if name in foreign else result
             for name, result in zip(names, results, strict=True)
         ]
+
+
+def _options(threads: int) -> Any:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = 4
+    options.enable_cpu_mem_arena = False
+    options.intra_op_num_threads = threads
+    return options
 
 
 def _lift_constants(model: ir.Model) -> dict[str, Array]:

@@ -19,14 +19,12 @@ from aotc.backends.ort_cpu.emit import emit_portable
 from aotc.bundle import Staging
 from aotc.config import Options
 from aotc.environment import environment
-from aotc.export.importer import given_inputs, import_module, with_index_ranges
-from aotc.export.source import Source
 from aotc.oracle import Oracle
 from aotc.parity.cases import all_cases, one_case
 from aotc.parity.failure import parity_error
 from aotc.parity.gate import refused_sizes
 from aotc.parity.inputs import Feeds
-from aotc.parity.reference import Eager, write_references
+from aotc.parity.reference import write_references
 from aotc.parity.stage import engine_accuracy, judge_engines, score
 from aotc.parity.tolerance import configured
 from aotc.parity.validate import given_check
@@ -34,6 +32,7 @@ from aotc.parity.verdict import Verdict
 from aotc.rewrite import Context, DumpObserver, Pass, run_passes
 from aotc.rewrite.registry import find
 from aotc.seal import BuildResult, draft, seal
+from aotc.sources import AnySource, import_source
 
 OPTIMISE: tuple[Pass, ...] = (
     EliminateDeadCode(),
@@ -56,7 +55,7 @@ def passes_of(options: Options) -> tuple[Pass, ...]:
 
 
 def build(
-    source: Source,
+    source: AnySource,
     options: Options,
     out: Path,
     progress: Progress = lambda *_: None,
@@ -81,16 +80,14 @@ def build(
         cases = Path(scratch)
 
         clock.stage("import")
-        module = source.model()
-        imported = import_module(module, source)
-        imported = with_index_ranges(imported, Eager(module, imported.rebuild, imported.signature).raises)
-        signature, model = imported.signature, imported.model
-        eager = Eager(module, imported.rebuild, signature)
-        given = given_inputs(source, module, signature)
+        imported = import_source(source, oracle)
+        model, eager, signature = imported.model, imported.reference, imported.reference.signature
 
         clock.stage("eager")
         bounds = configured(options.tolerance, signature)
-        wanted = one_case(signature, only) if only else all_cases(signature, given, seed=options.seed)
+        wanted = (
+            one_case(signature, only) if only else all_cases(signature, imported.given, seed=options.seed)
+        )
         references = write_references(eager, wanted, cases, bounds, clock.detail)
         metric = score(source.accuracy, eager.call) if source.accuracy and not only else None
 
@@ -104,7 +101,7 @@ def build(
         clock.stage("emit")
         portable = emit_portable(model, staging.path)
         notes = imported.notes
-        del module, eager, model, imported, check
+        del eager, model, imported, check
         gc.collect()
         engines = (portable, specialise(staging.path, portable, clock.detail))
 

@@ -7,20 +7,23 @@ import io
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from aotc.bundle import Checked, Description, OpenBundle, open_bundle, write_checked
 from aotc.environment import environment
 from aotc.errors import CompatibilityError, RefusedError
-from aotc.export.source import Source
 from aotc.parity.cases import all_cases, one_case
 from aotc.parity.gate import judge
 from aotc.parity.golden import Reference
 from aotc.parity.inputs import Feeds
-from aotc.parity.reference import Eager, write_references
+from aotc.parity.reference import write_references
 from aotc.parity.stage import compare_accuracy, score
 from aotc.parity.tolerance import Tolerance
 from aotc.parity.verdict import Accuracy, EngineVerdict, Verdict
 from aotc.runtime import Engine, load_opened
+
+if TYPE_CHECKING:
+    from aotc.sources import AnySource
 
 Progress = Callable[[str, str], None]
 
@@ -58,7 +61,7 @@ def check_golden(
 
 def check_source(
     directory: Path,
-    source: Source,
+    source: AnySource,
     *,
     threads: int | None = None,
     seed: int = 0,
@@ -75,7 +78,7 @@ def check_source(
     with open_bundle(directory) as bundle, tempfile.TemporaryDirectory(prefix="aotc-") as scratch:
         description = bundle.description
         folder = Path(scratch)
-        references, metric = _eager_side(source, bundle, folder, seed, only, progress)
+        references, metric = _eager_side(source, bundle, folder, seed, threads, only, progress)
         gc.collect()
         with load_opened(bundle, threads=threads, allow_unexecuted=True) as engine:
             progress("check", "")
@@ -96,30 +99,22 @@ def check_source(
 
 
 def _eager_side(
-    source: Source, bundle: OpenBundle, folder: Path, seed: int, only: Feeds | None, progress: Progress
+    source: AnySource,
+    bundle: OpenBundle,
+    folder: Path,
+    seed: int,
+    threads: int | None,
+    only: Feeds | None,
+    progress: Progress,
 ) -> tuple[list[Reference], float | None]:
     """Run eager and let go of it before the engine is loaded."""
-    from aotc.export.call import bind, rebuild
-    from aotc.export.guards import refuse_module, refuse_training
-    from aotc.export.importer import given_inputs
+    from aotc.oracle import Oracle  # not needed by those who only replay a bundle
+    from aotc.sources import reference_again
 
     progress("eager", "")
     signature = bundle.description.signature
-    module = source.model()
-    refuse_module(module)
-    refuse_training(module)
-    call = bind(module, source.inputs)
-    if call.arguments != signature.arguments:
-        raise CompatibilityError(
-            "the source's forward takes other arguments than the bundle",
-            where=", ".join(argument.name for argument in call.arguments),
-            hint="build the bundle again from this source",
-        )
-    eager = Eager(module, lambda tensors: rebuild(call, tensors), signature)
-    if only is not None:
-        cases = one_case(signature, only)
-    else:
-        cases = all_cases(signature, given_inputs(source, module, signature), seed=seed)
+    eager, given = reference_again(source, bundle, Oracle(threads or 0))
+    cases = one_case(signature, only) if only is not None else all_cases(signature, given, seed=seed)
     try:
         references = write_references(
             eager, cases, folder, _configured(bundle.description), lambda label: progress("eager", label)

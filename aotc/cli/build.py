@@ -1,4 +1,4 @@
-"""``aotc build``: a source file in, a verified bundle out."""
+"""``aotc build``: a source in, a verified bundle out."""
 
 from __future__ import annotations
 
@@ -9,12 +9,26 @@ import click
 
 from aotc.cli.output import StageProgress, path_text, say
 from aotc.config import TARGETS, load_options
+from aotc.errors import UsageError
 
 
 @click.command("build", short_help="Compile a model and verify it against eager.")
 @click.argument("source", type=click.Path(path_type=Path))
 @click.option("-o", "--out", type=click.Path(path_type=Path), required=True, help="Folder of the bundle.")
 @click.option("--target", type=click.Choice(TARGETS), help="What the engine runs on (default ort-cpu).")
+@click.option(
+    "--inputs",
+    type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    help="Example inputs of an ONNX file (.npz, arrays by input name).",
+)
+@click.option(
+    "--dim",
+    "dims",
+    multiple=True,
+    metavar="NAME=MIN:OPT:MAX",
+    callback=lambda _context, _option, values: dict(map(_profile, values)),
+    help="Sizes of a dynamic dim of an ONNX file; may be given several times.",
+)
 @click.option("--threads", type=click.IntRange(1), help="Threads of the engine while it is checked.")
 @click.option(
     "--validate", type=click.Choice(["off", "each"]), help="Compare the whole model after each pass."
@@ -25,22 +39,31 @@ from aotc.config import TARGETS, load_options
 @click.option("--dump-dir", type=click.Path(path_type=Path), help="Write the graph after each pass here.")
 @click.option("--seed", type=click.IntRange(0), help="Seed of the drawn inputs (default 0).")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-def command(source: Path, out: Path, as_json: bool, **flags: Any) -> None:
+def command(
+    source: Path,
+    out: Path,
+    inputs: Path | None,
+    dims: dict[str, tuple[int, int, int]],
+    as_json: bool,
+    **flags: Any,
+) -> None:
     """Compile SOURCE and publish a bundle, if and only if it computes what eager computes.
 
-    SOURCE is a Python file that defines model() and inputs().
+    SOURCE is a Python file that defines model() and inputs(), or an ONNX file.
     """
     options = load_options(flags, Path.cwd())
     require_compiler()
+    from aotc.cli.arrays import read_npz
     from aotc.cli.verdicts import show_verdict
-    from aotc.export.source import load_source
     from aotc.parity.failure import ParityError
     from aotc.pipeline import build
+    from aotc.sources import open_source
 
     try:
         with StageProgress() as progress:
             progress("load", "")
-            result = build(load_source(source), options, out, progress)
+            given = read_npz(inputs) if inputs is not None else None
+            result = build(open_source(source, given, dims), options, out, progress)
     except ParityError as error:
         show_verdict(error.verdict, as_json=as_json)
         raise
@@ -50,6 +73,17 @@ def command(source: Path, out: Path, as_json: bool, **flags: Any) -> None:
     )
     if not as_json:
         say(f"verified against eager: {out} (digest {digest[:12]})")
+
+
+def _profile(text: str) -> tuple[str, tuple[int, int, int]]:
+    name, _, sizes = text.partition("=")
+    try:
+        low, opt, high = map(int, sizes.split(":"))
+    except ValueError:
+        raise UsageError(
+            f"--dim is NAME=MIN:OPT:MAX, not {text!r}", slug="profile", hint="--dim batch=1:4:8"
+        ) from None
+    return name, (low, opt, high)
 
 
 def require_compiler() -> None:

@@ -12,9 +12,9 @@ from aotc.cli.output import StageProgress, path_text, say
 from aotc.errors import UsageError
 
 if TYPE_CHECKING:
-    from aotc.export.source import Source
     from aotc.parity.inputs import Feeds
     from aotc.parity.verdict import Verdict
+    from aotc.sources import AnySource
 
 Judged = tuple["Verdict", str | None]
 """A verdict, and the digest of the bundle if there is one."""
@@ -99,9 +99,9 @@ def _judge(
     if directory is None and only is None:
         raise UsageError("there is no bundle to check", hint=f"aotc build {path} -o DIR")
     require_compiler()
-    from aotc.export.source import load_source
+    from aotc.sources import open_source
 
-    source = load_source(path)
+    source = open_source(path, only if path.suffix == ".onnx" else None)
     if directory is None:
         assert only is not None
         return _build_and_judge(source, only, threads, progress), None
@@ -111,7 +111,7 @@ def _judge(
     return verdict, description.digest
 
 
-def _build_and_judge(source: Source, only: Feeds, threads: int | None, progress: StageProgress) -> Verdict:
+def _build_and_judge(source: AnySource, only: Feeds, threads: int | None, progress: StageProgress) -> Verdict:
     """Build into a folder that goes away, and judge only the given inputs."""
     from aotc.config import load_options
     from aotc.parity.failure import ParityError

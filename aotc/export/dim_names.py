@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import keyword
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from aotc import dims
@@ -119,14 +120,20 @@ def _assign(symbols: Mapping[tuple[str, int], str], axes: Axes) -> tuple[dict[st
     anonymous = set()
     for (name, index), symbol in symbols.items():
         if symbol not in names:
-            wanted = re.sub(r"\W", "_", f"{name}_{index}")
-            wanted = wanted if wanted.isidentifier() else f"dim_{wanted}"
-            while wanted in taken:
-                wanted += "_"
+            wanted = free_dim_name(f"{name}_{index}", taken)
             names[symbol] = wanted
             taken.add(wanted)
             anonymous.add(wanted)
     return names, frozenset(anonymous)
+
+
+def free_dim_name(text: str, taken: Collection[str]) -> str:
+    """Return a name like ``text`` that can stand in an expression of dims and is not in ``taken``."""
+    name = re.sub(r"\W", "_", text)
+    name = name if name.isidentifier() else f"dim_{name}"
+    while name in taken or keyword.iskeyword(name) or not dims.is_symbol(name):
+        name += "_"
+    return name
 
 
 def _specialised(found: StaticAxis, axis: DynamicAxis) -> RefusedError:

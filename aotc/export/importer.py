@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, Any]
 Feeds = dict[str, Array]
-_DTYPES = {
+DTYPES = {
     ir.DataType.BOOL: "bool",
     ir.DataType.FLOAT: "float32",
     ir.DataType.FLOAT16: "float16",
@@ -106,7 +106,7 @@ def import_module(module: nn.Module, source: Source) -> Imported:
     notes = (
         *map(str, static),
         *(note(later, earlier) for later, earlier in equal.items()),
-        *(_free_dim(name) for name in signature.dims if not any(name in p for p in signature.profiles)),
+        *(free_dim_note(name) for name in signature.dims if not any(name in p for p in signature.profiles)),
     )
     return Imported(model, signature, call, notes)
 
@@ -210,7 +210,7 @@ def _specs(values: Any, call: BoundCall | None) -> tuple[TensorSpec, ...]:
     """
     specs = []
     for value in values:
-        if value.dtype not in _DTYPES:
+        if value.dtype not in DTYPES:
             raise RefusedError(
                 f"'{value.name}' is {str(value.dtype).lower()}, which no array of this runtime holds",
                 slug="unsupported-dtype",
@@ -223,7 +223,7 @@ def _specs(values: Any, call: BoundCall | None) -> tuple[TensorSpec, ...]:
                 size if isinstance(size, str) else int(want)
                 for size, want in zip(shape, example, strict=True)
             ]
-        specs.append(TensorSpec(name=value.name, dtype=_DTYPES[value.dtype], shape=tuple(shape)))
+        specs.append(TensorSpec(name=value.name, dtype=DTYPES[value.dtype], shape=tuple(shape)))
     return tuple(specs)
 
 
@@ -257,7 +257,8 @@ def _refuse_unbound_dims(signature: Signature) -> None:
                 )
 
 
-def _free_dim(name: str) -> str:
+def free_dim_note(name: str) -> str:
+    """Return what a build says of a dim that no profile limits."""
     return f"'{name}' has no profile: every size is accepted, few are verified (aotc inspect lists them)"
 
 

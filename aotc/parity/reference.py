@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -34,8 +35,37 @@ Array = np.ndarray[Any, Any]
 Rebuild = Callable[[Mapping[str, Any]], tuple[tuple[Any, ...], dict[str, Any]]]
 
 
+class ReferenceModel(abc.ABC):
+    """What an engine is compared with; ``signature`` names its inputs and outputs."""
+
+    signature: Signature
+
+    @abc.abstractmethod
+    def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
+        """Return the outputs by name for flat inputs. Raises whatever the model raises."""
+
+    @abc.abstractmethod
+    def run_float64(self, feeds: Mapping[str, Array]) -> dict[str, Array] | None:
+        """Return the outputs of a float64 run; None where an operator does not run in float64."""
+
+    def raises(self, feeds: Mapping[str, Array]) -> bool:
+        """Return whether the model refuses these inputs."""
+        try:
+            self.run(feeds)
+        except Exception:  # noqa: BLE001 - which exception is the model's own choice
+            return True
+        return False
+
+    def call(self, *args: Any, **kwargs: Any) -> Any:
+        """Take what forward takes, in torch or numpy, and return its result in numpy, as an engine does."""
+        flat = self.signature.flatten_call(*args, **kwargs)
+        feeds = {name: np.asarray(value) for name, value in flat.items()}
+        self.signature.check(feeds)
+        return self.signature.unflatten_result(self.run(feeds))
+
+
 @dataclasses.dataclass(frozen=True)
-class Eager:
+class Eager(ReferenceModel):
     """Runs the eager module on flat inputs.
 
     Args:
@@ -49,19 +79,12 @@ class Eager:
     signature: Signature
 
     def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
-        """Return the outputs by name, in eager's own dtype. Raises whatever forward raises."""
+        """Return the outputs by name, in eager's own dtype."""
         import torch
 
         tensors = {name: torch.from_numpy(value.copy()) for name, value in feeds.items()}
         with torch.inference_mode():
             return self._run(tensors)
-
-    def call(self, *args: Any, **kwargs: Any) -> Any:
-        """Take what forward takes, in torch or numpy, and return its result in numpy, as an engine does."""
-        flat = self.signature.flatten_call(*args, **kwargs)
-        feeds = {name: np.asarray(value) for name, value in flat.items()}
-        self.signature.check(feeds)
-        return self.signature.unflatten_result(self.run(feeds))
 
     def run_float64(self, feeds: Mapping[str, Array]) -> dict[str, Array] | None:
         """Return the outputs of a float64 run; None where an operator does not run in float64."""
@@ -76,14 +99,6 @@ class Eager:
         except Exception:  # noqa: BLE001 - any failure means one thing: the bound falls back, and says so
             torch.compiler.reset()  # torch.cond compiles, and keeps what it met under the float64 modes
             return None
-
-    def raises(self, feeds: Mapping[str, Array]) -> bool:
-        """Return whether eager refuses these inputs."""
-        try:
-            self.run(feeds)
-        except Exception:  # noqa: BLE001 - which exception is the model's own choice
-            return True
-        return False
 
     def _run(self, tensors: Mapping[str, Any]) -> dict[str, Array]:
         args, kwargs = self.rebuild(tensors)
@@ -108,7 +123,7 @@ def _to_numpy(tensor: Any) -> Array:
 
 
 def write_references(
-    eager: Eager,
+    eager: ReferenceModel,
     cases: Iterable[Case],
     directory: Path,
     configured: Mapping[str, Tolerance],
@@ -210,7 +225,7 @@ def _reference(case: Case, inputs: str, outputs: str | None, refusal: str | None
 
 
 def _expect_or_fall_back(
-    eager: Eager, case: Case, configured: Mapping[str, Tolerance]
+    eager: ReferenceModel, case: Case, configured: Mapping[str, Tolerance]
 ) -> tuple[Case, dict[str, Expected] | str]:
     expected = expect(eager, case.feeds, configured)
     if isinstance(expected, str) and case.fallback is not None:
@@ -227,7 +242,7 @@ def _expect_or_fall_back(
 
 
 def expect(
-    eager: Eager, feeds: Mapping[str, Array], configured: Mapping[str, Tolerance]
+    eager: ReferenceModel, feeds: Mapping[str, Array], configured: Mapping[str, Tolerance]
 ) -> dict[str, Expected] | str:
     """Return eager's outputs with their bounds, or what eager says where it refuses the inputs."""
     try:
@@ -249,7 +264,7 @@ def expect(
     }
 
 
-def _require_deterministic(eager: Eager, case: Case, before: Mapping[str, Expected]) -> None:
+def _require_deterministic(eager: ReferenceModel, case: Case, before: Mapping[str, Expected]) -> None:
     """Run the first case again, at once and after all others: hidden state or randomness shows.
 
     Compared to a few ulps whatever the tolerance: a bound derived from two runs that differ would hide that.

@@ -1,0 +1,125 @@
+"""What kinds of source there are, and the one place that tells them apart.
+
+Whatever the kind, the compiler is given the same: a graph, its signature, the reference that says what is
+right, and the inputs that came with the source.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+
+import onnx_ir as ir
+
+from aotc.bundle import OpenBundle
+from aotc.errors import CompatibilityError, UsageError
+from aotc.export.call import bind, rebuild
+from aotc.export.guards import refuse_module, refuse_training
+from aotc.export.importer import given_inputs, import_module, with_index_ranges
+from aotc.export.onnx_source import OnnxSource, has_interface, import_onnx, read_source
+from aotc.export.source import Source, load_source
+from aotc.oracle import Oracle
+from aotc.parity.cases import Given
+from aotc.parity.golden_set import observed_inputs
+from aotc.parity.inputs import Feeds
+from aotc.parity.onnx_float64 import WideGraph
+from aotc.parity.onnx_reference import OnnxReference
+from aotc.parity.reference import Eager, ReferenceModel
+
+AnySource = Source | OnnxSource
+Dims = Mapping[str, tuple[int, int, int]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Import:
+    """What the import stage hands on. The graph's weights share memory with the reference's."""
+
+    model: ir.Model
+    reference: ReferenceModel
+    given: tuple[Given, ...]
+    notes: tuple[str, ...]
+
+
+def open_source(path: Path, inputs: Feeds | None = None, profile: Dims | None = None) -> AnySource:
+    """Return the source at ``path``: a Python file, or an ONNX file by its suffix.
+
+    Args:
+        path: The file.
+        inputs: Example inputs of an ONNX file, by input name.
+        profile: (min, opt, max) by dim of an ONNX file.
+
+    Raises:
+        UsageError: There is no such file, it is no source, or it has inputs and profiles of its own.
+    """
+    if path.suffix.lower() == ".onnx":
+        return OnnxSource(path, inputs, profile or {})
+    if inputs is not None or profile:
+        raise UsageError(
+            "--inputs and --dim are for ONNX files",
+            slug="source",
+            hint=f"define inputs() and profiles in {path.name}",
+        )
+    return load_source(path)
+
+
+def import_source(source: AnySource, oracle: Oracle) -> Import:
+    """Turn a source into what is compiled and what it is compared with.
+
+    Raises:
+        RefusedError: This model cannot be compiled; says which part and why.
+        UsageError: Its inputs, dims or profiles do not fit the model.
+    """
+    if isinstance(source, OnnxSource):
+        proto = read_source(source)
+        run = oracle.open_file(source.file)
+        found = import_onnx(source, proto, run)
+        reference = OnnxReference(run, WideGraph(proto, source.file.parent, oracle.threads), found.signature)
+        return Import(found.model, reference, (("example", True, found.example),), found.notes)
+    module = source.model()
+    imported = import_module(module, source)
+    imported = with_index_ranges(imported, Eager(module, imported.rebuild, imported.signature).raises)
+    eager = Eager(module, imported.rebuild, imported.signature)
+    given = tuple(given_inputs(source, module, imported.signature))
+    return Import(imported.model, eager, given, imported.notes)
+
+
+def reference_again(
+    source: AnySource, bundle: OpenBundle, oracle: Oracle
+) -> tuple[ReferenceModel, tuple[Given, ...]]:
+    """Return the reference of a bundle that was built before, and the inputs that come with it.
+
+    Args:
+        source: The source, perhaps changed since. That of an ONNX file brings no inputs: the bundle has them.
+        bundle: The bundle.
+        oracle: Runs ONNX files.
+
+    Raises:
+        CompatibilityError: The source takes other arguments than the bundle.
+    """
+    signature = bundle.description.signature
+    if isinstance(source, OnnxSource):
+        proto = read_source(source)
+        if not has_interface(proto, signature):
+            raise CompatibilityError(
+                "the file has other inputs or outputs than the bundle",
+                where=source.path,
+                hint="build the bundle again from this file",
+            )
+        run = oracle.open_file(source.file)
+        wide = WideGraph(proto, source.file.parent, oracle.threads)
+        observed = enumerate(observed_inputs(bundle))
+        given = tuple((f"golden {i}" if i else "example", True, feeds) for i, feeds in observed)
+        return OnnxReference(run, wide, signature), given
+    module = source.model()
+    refuse_module(module)
+    refuse_training(module)
+    call = bind(module, source.inputs)
+    if call.arguments != signature.arguments:
+        raise CompatibilityError(
+            "the source's forward takes other arguments than the bundle",
+            where=", ".join(argument.name for argument in call.arguments),
+            hint="build the bundle again from this source",
+        )
+    eager = Eager(module, lambda tensors: rebuild(call, tensors), signature)
+    return eager, tuple(given_inputs(source, module, signature))
