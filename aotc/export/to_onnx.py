@@ -11,7 +11,9 @@ import onnx_ir as ir
 
 from aotc.errors import RefusedError
 from aotc.export import guards
+from aotc.export.float64 import keep_float64
 from aotc.export.refusals import is_ours, refusal_of_export
+from aotc.export.scalars import restore_scalars
 from aotc.export.source import SOURCE_MODULE
 from aotc.export.trace import Trace, quiet
 from aotc.ir import scopes
@@ -63,7 +65,7 @@ def to_onnx(trace: Trace, inputs: Sequence[str], outputs: Sequence[str]) -> ir.M
     try:
         with quiet(), torch.no_grad():
             program = torch.onnx.export(
-                trace.program,
+                keep_float64(trace.program),
                 dynamo=True,
                 opset_version=OPSET,
                 optimize=False,
@@ -75,6 +77,7 @@ def to_onnx(trace: Trace, inputs: Sequence[str], outputs: Sequence[str]) -> ir.M
         raise refusal_of_export(error, lambda op: _line_of(trace.program, op)) from error
     assert program is not None
     model = program.model
+    restore_scalars(model)
     _hide_wrapper(model)
     _fold_weight_transposes(model.graph)
     try:
