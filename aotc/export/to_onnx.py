@@ -16,6 +16,7 @@ from aotc.export.refusals import is_ours, refusal_of_export
 from aotc.export.scalars import restore_scalars
 from aotc.export.source import SOURCE_MODULE
 from aotc.export.trace import Trace, quiet
+from aotc.export.translations import translations
 from aotc.ir import scopes
 
 if TYPE_CHECKING:
@@ -71,6 +72,7 @@ def to_onnx(trace: Trace, inputs: Sequence[str], outputs: Sequence[str]) -> ir.M
                 optimize=False,
                 input_names=names[0],
                 output_names=names[1],
+                custom_translation_table=translations(),
                 verbose=False,
             )
     except Exception as error:
