@@ -12,13 +12,12 @@ them. So the traced program is changed before it is translated:
 from __future__ import annotations
 
 import dataclasses
-import functools
 import operator
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from aotc.errors import RefusedError
 from aotc.export import guards
+from aotc.export.translations import require
 
 if TYPE_CHECKING:
     from torch import fx
@@ -57,14 +56,13 @@ _ON_TENSORS = {
 
 
 def insert_data_checks(program: ExportedProgram) -> None:
-    """Change ``program`` so that its translation, with ``translations()``, raises where eager does.
+    """Change ``program`` so that its translation raises where eager does.
 
     Raises:
         RefusedError: An assertion that ONNX cannot express.
     """
     from torch import fx
 
-    _require()
     for module in program.graph_module.modules():
         if isinstance(graph := getattr(module, "graph", None), fx.Graph):
             _insert(program, graph)
@@ -96,48 +94,13 @@ def _tie(program: ExportedProgram, graph: fx.Graph, conditions: list[fx.Node]) -
         raise _inexpressible(conditions[0], "return a tensor first")
     tied = first
     for condition in conditions:
-        tied = _Editor(graph, output, condition)(_require(), tied, condition)
+        tied = _Editor(graph, output, condition)(require.operator(), tied, condition)
     output.args = ((tied, *others),)
     if graph is program.graph:
         for spec in program.graph_signature.output_specs:
             if spec.arg.name == first.name:
                 spec.arg = dataclasses.replace(spec.arg, name=tied.name)
                 break
-
-
-@functools.cache
-def _require() -> Any:
-    """Return the operator ``aotc::require(value, condition)``: value, or an error if condition is false."""
-    import torch
-
-    schema = "(Tensor value, Tensor condition) -> Tensor"
-
-    @torch.library.custom_op("aotc::require", mutates_args=(), schema=schema)
-    def require(value: torch.Tensor, condition: torch.Tensor) -> torch.Tensor:
-        if not condition:
-            raise RuntimeError("forward refuses its data")
-        return value.clone()
-
-    @require.register_fake
-    def _(value: torch.Tensor, _condition: torch.Tensor) -> torch.Tensor:
-        return torch.empty_like(value)
-
-    return torch.ops.aotc.require.default
-
-
-def translations() -> dict[Any, Callable[..., Any]]:
-    """Return the ONNX form of ``aotc::require``.
-
-    The value is row 0 of a table that has no other: where the condition does not hold, row 1 is looked up,
-    which every runtime refuses. Unlike a Reshape, no shape inference takes that for a copy.
-    """
-    from onnxscript.onnx_opset import opset24 as op
-
-    def require(value: Any, condition: Any) -> Any:
-        row = op.Where(condition, op.Constant(value_int=0), op.Constant(value_int=1))
-        return op.Gather(op.Unsqueeze(value, op.Constant(value_ints=[0])), row, axis=0)
-
-    return {_require(): require}
 
 
 class _Editor:

@@ -11,10 +11,13 @@ import onnx_ir as ir
 
 from aotc.errors import RefusedError
 from aotc.export import guards
-from aotc.export.data_checks import insert_data_checks, translations
+from aotc.export.data_checks import insert_data_checks
+from aotc.export.float64 import keep_float64
 from aotc.export.refusals import is_ours, refusal_of_export
+from aotc.export.scalars import restore_scalars
 from aotc.export.source import SOURCE_MODULE
 from aotc.export.trace import Trace, quiet
+from aotc.export.translations import translations
 from aotc.ir import scopes
 
 if TYPE_CHECKING:
@@ -65,19 +68,20 @@ def to_onnx(trace: Trace, inputs: Sequence[str], outputs: Sequence[str]) -> ir.M
     try:
         with quiet(), torch.no_grad():
             program = torch.onnx.export(
-                trace.program,
+                keep_float64(trace.program),
                 dynamo=True,
                 opset_version=OPSET,
                 optimize=False,
-                custom_translation_table=translations(),
                 input_names=names[0],
                 output_names=names[1],
+                custom_translation_table=translations(),
                 verbose=False,
             )
     except Exception as error:
         raise refusal_of_export(error, lambda op: _line_of(trace.program, op)) from error
     assert program is not None
     model = program.model
+    restore_scalars(model)
     _hide_wrapper(model)
     _fold_weight_transposes(model.graph)
     try:

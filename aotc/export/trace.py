@@ -17,6 +17,7 @@ from aotc.export.call import BoundCall, flat_module
 from aotc.export.dim_names import DimNames, find_bounds, find_guards, name_dims, specialisations
 from aotc.export.module_state import unchanged
 from aotc.export.refusals import refusal_of_export
+from aotc.export.translations import recurrent
 from aotc.signature import Bounds
 from aotc.tree import Tree
 
@@ -81,7 +82,7 @@ def _export(flat: nn.Module, args: tuple[torch.Tensor, ...], shapes: tuple[Any, 
 
     printed = io.StringIO()
     try:
-        with torch.no_grad(), contextlib.redirect_stderr(printed):
+        with torch.no_grad(), contextlib.redirect_stderr(printed), recurrent.whole_operators():
             program = torch.export.export(flat, args, dynamic_shapes=shapes, strict=False)
     except RefusedError:
         raise

@@ -19,6 +19,9 @@ EAGER_ERRORS = 8
 HARD_FACTOR = 4
 FLOOR_ULPS = 4
 FLOAT64_ULPS = 64
+FLOAT64_TAIL_ULPS = 4096
+"""For entries of another size than the rest: exp turns a rounding error of its argument, which is at most
+about 745 in float64, into as large a relative error of a result such as ``1e-200``."""
 FALLBACK_RTOL, FALLBACK_ATOL = 1e-5, 1e-6
 LARGEST_ERROR = 1e-2
 """Eager further from float64 than this share of the output's size computes noise: no bound is derived."""
@@ -109,9 +112,8 @@ def derive(eager: Array, wide: Array | None) -> Tolerance:
     largest = _largest(eager[where])
     ulp = float(np.spacing(np.asarray(largest, eager.real.dtype)))
     if eager.dtype in (np.float64, np.complex128):
-        return Tolerance(
-            FLOAT64_ULPS * ulp, FLOAT64_ULPS * _EPS64 * bool((~where & np.isfinite(eager)).any()), "ulps"
-        )
+        tail = bool((~where & np.isfinite(eager)).any())
+        return Tolerance(FLOAT64_ULPS * ulp, FLOAT64_TAIL_ULPS * _EPS64 * tail, "ulps")
     measured = measure(eager, wide)
     if measured is None:
         return Tolerance(FALLBACK_ATOL * max(1.0, largest), FALLBACK_RTOL, "fallback")
