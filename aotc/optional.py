@@ -14,6 +14,7 @@ _EXTRA_OF = {
     "onnxruntime": "cpu",
     "onnxscript": "build",
     "torch": "build",
+    "transformers": "hf",
 }
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from aotc.cli.output import StageProgress, path_text, say
+from aotc.cli.source_options import Sizes, dim_option, trust_option
 from aotc.config import TARGETS, load_options
 
 
@@ -24,11 +25,14 @@ from aotc.config import TARGETS, load_options
 )
 @click.option("--dump-dir", type=click.Path(path_type=Path), help="Write the graph after each pass here.")
 @click.option("--seed", type=click.IntRange(0), help="Seed of the drawn inputs (default 0).")
+@dim_option
+@trust_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-def command(source: Path, out: Path, as_json: bool, **flags: Any) -> None:
+def command(source: Path, out: Path, as_json: bool, sizes: dict[str, Sizes], **flags: Any) -> None:
     """Compile SOURCE and publish a bundle, if and only if it computes what eager computes.
 
-    SOURCE is a Python file that defines model() and inputs().
+    SOURCE is a Python file that defines model() and inputs(), or a Hugging Face folder (config.json and
+    weights).
     """
     options = load_options(flags, Path.cwd())
     require_compiler()
@@ -40,7 +44,8 @@ def command(source: Path, out: Path, as_json: bool, **flags: Any) -> None:
     try:
         with StageProgress() as progress:
             progress("load", "")
-            result = build(load_source(source), options, out, progress)
+            loaded = load_source(source, sizes=sizes, trust_remote_code=options.trust_remote_code)
+            result = build(loaded, options, out, progress)
     except ParityError as error:
         show_verdict(error.verdict, as_json=as_json)
         raise

@@ -39,16 +39,38 @@ class Source:
     profiles: Sequence[Mapping[str, Any]] = ()
     accuracy: Callable[[Callable[..., Any]], float] | None = None
     path: str | None = None
-    """The source file as the user named it, for messages."""
+    """The source as the user named it, for messages."""
+    assets: Sequence[Path] = ()
+    """Files that travel in the bundle, under ``assets/``."""
+    notes: Sequence[str] = ()
+    """What the build should say about how the source was read."""
 
 
-def load_source(path: Path) -> Source:
-    """Execute the Python file at ``path`` and return the source it defines.
+def load_source(
+    path: Path, *, sizes: Mapping[str, tuple[int, int, int]] | None = None, trust_remote_code: bool = False
+) -> Source:
+    """Return the source at ``path``: a Python file, which is executed, or a Hugging Face folder.
+
+    Args:
+        path: The file or folder.
+        sizes: (min, opt, max) by dim name, for a source that has no profiles of its own.
+        trust_remote_code: Run the Python code that a folder brings.
 
     Raises:
         UsageError: The file is missing or does not define ``model`` and ``inputs``. An exception of the
             file's own code surfaces as itself.
+        AotcError: As :func:`aotc.export.hf_folder.load_hf_folder`.
     """
+    if path.is_dir():
+        from aotc.export.hf_folder import load_hf_folder
+
+        return load_hf_folder(path, sizes, trust_remote_code=trust_remote_code)
+    if sizes:
+        raise UsageError(
+            "--dim is for a source without profiles of its own",
+            slug="dim",
+            hint=f"write the sizes into profiles in {path.name}",
+        )
     if not path.is_file():
         raise UsageError(f"there is no source file {path}", slug="source")
     module = _execute(path)
