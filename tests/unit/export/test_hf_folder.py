@@ -302,14 +302,9 @@ def test_code_of_the_folder_runs_only_when_trusted(
     assert "no code of this folder defines" in refused(bert, trust_remote_code=True).message
 
 
-def test_what_is_not_a_whole_model_is_refused(bert: Path) -> None:
+def test_quantised_weights_are_refused(bert: Path) -> None:
     edit_config(bert, quantization_config={"quant_method": "gptq"})
     assert refused(bert).message == "the weights are quantised (gptq)"
-    (bert / "adapter_config.json").write_text("{}")
-    error = refused(bert)
-    assert error.name == "hf-adapter"
-    assert error.hint is not None
-    assert error.hint.startswith("merge it first")
 
 
 @pytest.mark.parametrize(
