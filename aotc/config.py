@@ -54,6 +54,8 @@ class Options(BaseModel):
     """Bounds by output name instead of the derived ones; recorded in the bundle."""
     seed: Annotated[int, BeforeValidator(_no_bool)] = Field(default=0, ge=0)
     """Seeds the drawn inputs of the gate."""
+    trust_remote_code: bool = False
+    """Run the Python code that a Hugging Face folder brings; recorded in the bundle."""
 
 
 def load_options(flags: Mapping[str, Any], directory: Path) -> Options:

@@ -13,7 +13,9 @@ _EXTRA_OF = {
     "onnx_ir": "build",
     "onnxruntime": "cpu",
     "onnxscript": "build",
+    "peft": "hf",
     "torch": "build",
+    "transformers": "hf",
 }
 
 

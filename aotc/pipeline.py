@@ -100,7 +100,7 @@ def build(
 
         clock.stage("emit")
         portable = emit_portable(model, staging.path)
-        notes = imported.notes
+        notes = (*source.notes, *imported.notes)
         del eager, model, imported, check
         gc.collect()
         engines = (portable, specialise(staging.path, portable, clock.detail))
@@ -118,7 +118,8 @@ def build(
             raise parity_error(verdict, signature, cases, references, saved, source.path, graph)
 
         clock.stage("seal")
-        description = seal(staging, contents, verdict, references, cases, refused_sizes(judged))
+        refused = refused_sizes(judged)
+        description = seal(staging, contents, verdict, references, cases, refused, source.assets)
     return BuildResult(out, description, verdict, tuple(records), notes)
 
 

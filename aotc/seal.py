@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from aotc.bundle import Contents, Description, EngineEntry, PassEntry, Refusal, Staging
+from aotc.bundle import ASSETS, Contents, Description, EngineEntry, PassEntry, Refusal, Staging
 from aotc.config import Options
 from aotc.environment import producers
 from aotc.parity.golden import Reference
@@ -53,7 +54,9 @@ def draft(
 def _recorded(options: Options) -> dict[str, Any]:
     """Return the options that change what is built or how it is judged; folders and threads do not."""
     return options.model_dump(
-        mode="json", include={"validate_passes", "disable", "tolerance", "seed"}, by_alias=True
+        mode="json",
+        include={"validate_passes", "disable", "tolerance", "seed", "trust_remote_code"},
+        by_alias=True,
     )
 
 
@@ -73,8 +76,9 @@ def seal(
     references: Sequence[Reference],
     cases: Path,
     refused: set[str],
+    assets: Sequence[Path] = (),
 ) -> Description:
-    """Add golden cases and figures to the staged files and publish the bundle.
+    """Add golden cases, assets and figures to the staged files and publish the bundle.
 
     Args:
         staging: Holds the engine files.
@@ -83,8 +87,10 @@ def seal(
         references: The cases of the gate.
         cases: Folder of their files.
         refused: Dims whose size 0 the signature must refuse.
+        assets: Files of the source that travel.
     """
     golden = copy_golden(references, verdict.engines, cases, staging.path)
+    copied = _copy_assets(assets, staging.path)
     (staging.path / "parity.json").write_text(verdict.model_dump_json(indent=2) + "\n", encoding="utf-8")
     return staging.publish(
         contents.model_copy(
@@ -92,11 +98,23 @@ def seal(
                 "signature": contents.signature.without_size_zero(refused),
                 "verified_sizes": _verified_sizes(verdict),
                 "golden": golden,
-                "files": {**contents.files, **staging.entries(*(case.inputs for case in golden))},
+                "files": {
+                    **contents.files,
+                    **staging.entries(*(case.inputs for case in golden), *copied),
+                },
                 "beside": staging.entries("parity.json", *(case.outputs for case in golden)),
             }
         )
     )
+
+
+def _copy_assets(assets: Sequence[Path], directory: Path) -> list[str]:
+    """Copy the contents of ``assets`` to where a bundle has them and return their names there."""
+    names = [f"{ASSETS}/{path.name}" for path in assets]
+    for path, name in zip(assets, names, strict=True):
+        (directory / ASSETS).mkdir(exist_ok=True)
+        shutil.copyfile(path, directory / name)
+    return names
 
 
 def _verified_sizes(verdict: Verdict) -> tuple[Mapping[str, int], ...]:

@@ -16,6 +16,7 @@ from aotc.bundle import OpenBundle
 from aotc.errors import CompatibilityError, UsageError
 from aotc.export.call import bind, rebuild
 from aotc.export.guards import refuse_module, refuse_training
+from aotc.export.hf_folder import load_hf_folder
 from aotc.export.importer import given_inputs, import_module, with_index_ranges
 from aotc.export.onnx_source import OnnxSource, has_interface, import_onnx, read_source
 from aotc.export.source import Source, load_source
@@ -41,24 +42,34 @@ class Import:
     notes: tuple[str, ...]
 
 
-def open_source(path: Path, inputs: Feeds | None = None, profile: Dims | None = None) -> AnySource:
-    """Return the source at ``path``: a Python file, or an ONNX file by its suffix.
+def open_source(
+    path: Path, inputs: Feeds | None = None, sizes: Dims | None = None, *, trust_remote_code: bool = False
+) -> AnySource:
+    """Return the source at ``path``: an ONNX file by its suffix, a Hugging Face folder, or a Python file.
 
     Args:
-        path: The file.
+        path: The file or folder.
         inputs: Example inputs of an ONNX file, by input name.
-        profile: (min, opt, max) by dim of an ONNX file.
+        sizes: (min, opt, max) by dim, for a source that has no profiles of its own.
+        trust_remote_code: Run the Python code that a Hugging Face folder brings.
 
     Raises:
-        UsageError: There is no such file, it is no source, or it has inputs and profiles of its own.
+        UsageError: There is no such file, it is no source, or it has inputs or profiles of its own.
+        AotcError: As ``aotc.export.hf_folder.load_hf_folder``.
     """
     if path.suffix.lower() == ".onnx":
-        return OnnxSource(path, inputs, profile or {})
-    if inputs is not None or profile:
+        return OnnxSource(path, inputs, sizes or {})
+    if inputs is not None:
         raise UsageError(
-            "--inputs and --dim are for ONNX files",
-            slug="source",
-            hint=f"define inputs() and profiles in {path.name}",
+            "--inputs is for an ONNX file", slug="source", hint="define inputs() in a source file"
+        )
+    if path.is_dir():
+        return load_hf_folder(path, sizes, trust_remote_code=trust_remote_code)
+    if sizes:
+        raise UsageError(
+            "--dim is for a source without profiles of its own",
+            slug="dim",
+            hint=f"write the sizes into profiles in {path.name}",
         )
     return load_source(path)
 

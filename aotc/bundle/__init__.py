@@ -14,7 +14,7 @@ from aotc.bundle.entries import (
     Requirements,
     TensorEntry,
 )
-from aotc.bundle.names import check_names
+from aotc.bundle.names import ASSETS, check_names
 from aotc.bundle.publish import Staging
 from aotc.bundle.read import OpenBundle, open_bundle, verify_bundle
 
@@ -34,6 +34,7 @@ __all__ = [
     "FileEntry",
     "seal",
     "file_digest",
+    "ASSETS",
     "check_names",
     "Checked",
     "checked_path",

@@ -10,7 +10,7 @@ import rfc8785
 from pydantic import Field, JsonValue, model_validator
 
 from aotc.bundle.entries import EngineEntry, FileEntry, Frozen, GoldenCase, PassEntry, Sha256
-from aotc.bundle.names import DESCRIPTION, FileName, clash_in
+from aotc.bundle.names import ASSETS, DESCRIPTION, FileName, clash_in
 from aotc.errors import RefusedError
 from aotc.signature import Signature
 
@@ -21,8 +21,9 @@ SCHEMA_VERSION = 1
 class Contents(Frozen):
     """Everything in ``bundle.json`` except its digest.
 
-    ``files`` are covered by the digest; ``beside`` (golden outputs, figures, the report) is verified as well,
-    but two builds that differ only there are the same bundle.
+    ``files`` are covered by the digest, also those under ``assets/``, which came with the model (tokenizer,
+    labels, licence); ``beside`` (golden outputs, figures, the report) is verified as well, but two builds
+    that differ only there are the same bundle.
     """
 
     schema_version: Literal[1] = 1
@@ -39,6 +40,12 @@ class Contents(Frozen):
     golden: tuple[GoldenCase, ...] = ()
     files: dict[FileName, FileEntry]
     beside: dict[FileName, FileEntry] = Field(default_factory=dict)
+
+    @property
+    def assets(self) -> tuple[str, ...]:
+        """Return the names of the files that came with the model, without their folder."""
+        prefix = f"{ASSETS}/"
+        return tuple(sorted(name.removeprefix(prefix) for name in self.files if name.startswith(prefix)))
 
     @model_validator(mode="after")
     def _consistent(self) -> Contents:

@@ -17,6 +17,8 @@ from aotc.errors import IntegrityError
 
 DESCRIPTION = "bundle.json"
 """The file that describes all the others."""
+ASSETS = "assets"
+"""The folder of the files that travel with a model: tokenizer, labels, licence."""
 
 _PART = r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,127}"
 _NAME = re.compile(rf"{_PART}(/{_PART})?")

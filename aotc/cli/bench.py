@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from aotc.cli.output import StageProgress, console, path_text, print_json, say, table
+from aotc.cli.source_options import trust_option
+from aotc.config import load_options
 from aotc.errors import UsageError
 
 if TYPE_CHECKING:
@@ -54,9 +56,16 @@ def _parse_sizes(_: click.Context, __: click.Parameter, values: tuple[str, ...])
 @click.option(
     "--sizes", multiple=True, callback=_parse_sizes, metavar="DIM=N,...", help="Sizes instead of opt."
 )
+@trust_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def command(
-    directory: Path, vs: Path | None, threads: int | None, repeat: int, sizes: list[Sizes], as_json: bool
+    directory: Path,
+    vs: Path | None,
+    threads: int | None,
+    repeat: int,
+    sizes: list[Sizes],
+    trust_remote_code: bool | None,
+    as_json: bool,
 ) -> None:
     """Time the bundle DIR at the opt sizes of its profiles, on drawn inputs.
 
@@ -67,8 +76,9 @@ def command(
     from aotc.cli.bench_document import BenchDocument
 
     before = load_average()
+    trusted = load_options({"trust_remote_code": trust_remote_code}, Path.cwd()).trust_remote_code
     with StageProgress() as progress:
-        document = _bench(directory, vs, threads or usable_cores(), repeat, sizes, progress)
+        document = _bench(directory, vs, threads or usable_cores(), repeat, sizes, trusted, progress)
     here, after = machine(), load_average()
     document["machine"] = dataclasses.asdict(here)
     document["load_average"] = {"before": before, "after": after}
@@ -85,7 +95,13 @@ def command(
 
 
 def _bench(
-    directory: Path, vs: Path | None, threads: int, repeat: int, wanted: list[Sizes], progress: StageProgress
+    directory: Path,
+    vs: Path | None,
+    threads: int,
+    repeat: int,
+    wanted: list[Sizes],
+    trusted: bool,
+    progress: StageProgress,
 ) -> dict[str, Any]:
     """Measure everything and return the JSON document, without the machine."""
     from aotc.bench import measure
@@ -107,7 +123,7 @@ def _bench(
         cases = [_draw(engine.signature, observed, each) for each in sizes]
         others: dict[str, Run] = {}
         if vs is not None:
-            others = stack.enter_context(_rivals(vs, engine.signature, threads, progress))
+            others = stack.enter_context(_rivals(vs, engine.signature, threads, trusted, progress))
         for case in cases:
             progress("measure", "")
             runners = {AOTC: engine.run_flat, **others}
@@ -190,16 +206,19 @@ def _accepted(case: Case, runners: list[Run]) -> Feeds:
 
 @contextlib.contextmanager
 def _rivals(
-    path: Path, signature: Signature, threads: int, progress: StageProgress
+    path: Path, signature: Signature, threads: int, trusted: bool, progress: StageProgress
 ) -> Iterator[dict[str, Run]]:
     """Give eager and the plain export of the source at ``path``."""
     import torch
 
     from aotc.export.call import bind
-    from aotc.export.source import load_source
+    from aotc.export.source import Source
+    from aotc.sources import open_source
 
     progress("eager", "")
-    source = load_source(path)
+    source = open_source(path, trust_remote_code=trusted)
+    if not isinstance(source, Source):
+        raise UsageError("--vs takes a PyTorch source", hint="an ONNX file is a plain export itself")
     module = source.model()
     call = bind(module, source.inputs)
     if call.arguments != signature.arguments:

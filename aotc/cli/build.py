@@ -8,8 +8,8 @@ from typing import Any
 import click
 
 from aotc.cli.output import StageProgress, path_text, say
+from aotc.cli.source_options import Sizes, dim_option, trust_option
 from aotc.config import TARGETS, load_options
-from aotc.errors import UsageError
 
 
 @click.command("build", short_help="Compile a model and verify it against eager.")
@@ -21,14 +21,6 @@ from aotc.errors import UsageError
     type=click.Path(path_type=Path, dir_okay=False, exists=True),
     help="Example inputs of an ONNX file (.npz, arrays by input name).",
 )
-@click.option(
-    "--dim",
-    "dims",
-    multiple=True,
-    metavar="NAME=MIN:OPT:MAX",
-    callback=lambda _context, _option, values: dict(map(_profile, values)),
-    help="Sizes of a dynamic dim of an ONNX file; may be given several times.",
-)
 @click.option("--threads", type=click.IntRange(1), help="Threads of the engine while it is checked.")
 @click.option(
     "--validate", type=click.Choice(["off", "each"]), help="Compare the whole model after each pass."
@@ -38,18 +30,16 @@ from aotc.errors import UsageError
 )
 @click.option("--dump-dir", type=click.Path(path_type=Path), help="Write the graph after each pass here.")
 @click.option("--seed", type=click.IntRange(0), help="Seed of the drawn inputs (default 0).")
+@dim_option
+@trust_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def command(
-    source: Path,
-    out: Path,
-    inputs: Path | None,
-    dims: dict[str, tuple[int, int, int]],
-    as_json: bool,
-    **flags: Any,
+    source: Path, out: Path, inputs: Path | None, sizes: dict[str, Sizes], as_json: bool, **flags: Any
 ) -> None:
     """Compile SOURCE and publish a bundle, if and only if it computes what eager computes.
 
-    SOURCE is a Python file that defines model() and inputs(), or an ONNX file.
+    SOURCE is a Python file that defines model() and inputs(), a Hugging Face folder (config.json and
+    weights), or an ONNX file.
     """
     options = load_options(flags, Path.cwd())
     require_compiler()
@@ -63,7 +53,8 @@ def command(
         with StageProgress() as progress:
             progress("load", "")
             given = read_npz(inputs) if inputs is not None else None
-            result = build(open_source(source, given, dims), options, out, progress)
+            opened = open_source(source, given, sizes, trust_remote_code=options.trust_remote_code)
+            result = build(opened, options, out, progress)
     except ParityError as error:
         show_verdict(error.verdict, as_json=as_json)
         raise
@@ -73,17 +64,6 @@ def command(
     )
     if not as_json:
         say(f"verified against eager: {out} (digest {digest[:12]})")
-
-
-def _profile(text: str) -> tuple[str, tuple[int, int, int]]:
-    name, _, sizes = text.partition("=")
-    try:
-        low, opt, high = map(int, sizes.split(":"))
-    except ValueError:
-        raise UsageError(
-            f"--dim is NAME=MIN:OPT:MAX, not {text!r}", slug="profile", hint="--dim batch=1:4:8"
-        ) from None
-    return name, (low, opt, high)
 
 
 def require_compiler() -> None:

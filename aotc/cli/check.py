@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from aotc.cli.output import StageProgress, path_text, say
+from aotc.cli.source_options import Sizes, dim_option, trust_option
+from aotc.config import Options, load_options
 from aotc.errors import UsageError
 
 if TYPE_CHECKING:
@@ -27,9 +29,17 @@ Judged = tuple["Verdict", str | None]
 )
 @click.option("--threads", type=click.IntRange(1), help="Threads of the engine.")
 @click.option("--seed", type=click.IntRange(0), default=0, help="Seed of the drawn inputs (default 0).")
+@dim_option
+@trust_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def command(
-    paths: tuple[Path, ...], inputs: Path | None, threads: int | None, seed: int, as_json: bool
+    paths: tuple[Path, ...],
+    inputs: Path | None,
+    threads: int | None,
+    seed: int,
+    sizes: dict[str, Sizes],
+    trust_remote_code: bool | None,
+    as_json: bool,
 ) -> None:
     """Verify a bundle again.
 
@@ -46,7 +56,10 @@ def command(
         if source is None:
             verdict, digest = _replay(directory, inputs, threads, progress)
         else:
-            verdict, digest = _judge(directory, source, inputs, threads, seed, progress)
+            options = load_options(
+                {"threads": threads, "seed": seed, "trust_remote_code": trust_remote_code}, Path.cwd()
+            )
+            verdict, digest = _judge(directory, source, inputs, sizes, options, progress)
     bundle = path_text(directory) if directory is not None else None
     show_verdict(verdict, as_json=as_json, bundle=bundle, digest=digest)
     if not verdict.passed:
@@ -57,14 +70,19 @@ def command(
 
 
 def _sort(paths: tuple[Path, ...]) -> tuple[Path | None, Path | None]:
-    """Return the bundle folder and the source file among ``paths``."""
-    directory = next((path for path in paths if path.is_dir()), None)
-    source = next((path for path in paths if not path.is_dir()), None)
+    """Return the bundle folder and the source among ``paths``."""
+    directory = next((path for path in paths if path.is_dir() and not _is_source(path)), None)
+    source = next((path for path in paths if _is_source(path)), None)
     if len(paths) != (directory is not None) + (source is not None):
         raise UsageError(
-            "aotc check takes one bundle folder and one source file at most", hint="aotc check --help"
+            "aotc check takes one bundle folder and one source at most", hint="aotc check --help"
         )
     return directory, source
+
+
+def _is_source(path: Path) -> bool:
+    """Return whether ``path`` is a file, or a Hugging Face folder and no bundle."""
+    return not path.is_dir() or ((path / "config.json").is_file() and not (path / "bundle.json").is_file())
 
 
 def _replay(
@@ -86,8 +104,8 @@ def _judge(
     directory: Path | None,
     path: Path,
     inputs: Path | None,
-    threads: int | None,
-    seed: int,
+    sizes: dict[str, Sizes],
+    options: Options,
     progress: StageProgress,
 ) -> Judged:
     """Compare with eager: the bundle, or without one a build of its own."""
@@ -101,23 +119,22 @@ def _judge(
     require_compiler()
     from aotc.sources import open_source
 
-    source = open_source(path, only if path.suffix == ".onnx" else None)
+    given = only if path.suffix == ".onnx" else None
+    source = open_source(path, given, sizes, trust_remote_code=options.trust_remote_code)
     if directory is None:
         assert only is not None
-        return _build_and_judge(source, only, threads, progress), None
+        return _build_and_judge(source, only, options, progress), None
     verdict, description = check_source(
-        directory, source, threads=threads, seed=seed, only=only, progress=progress
+        directory, source, threads=options.threads, seed=options.seed, only=only, progress=progress
     )
     return verdict, description.digest
 
 
-def _build_and_judge(source: AnySource, only: Feeds, threads: int | None, progress: StageProgress) -> Verdict:
+def _build_and_judge(source: AnySource, only: Feeds, options: Options, progress: StageProgress) -> Verdict:
     """Build into a folder that goes away, and judge only the given inputs."""
-    from aotc.config import load_options
     from aotc.parity.failure import ParityError
     from aotc.pipeline import build
 
-    options = load_options({"threads": threads}, Path.cwd())
     with tempfile.TemporaryDirectory(prefix="aotc-") as scratch:
         try:
             return build(source, options, Path(scratch) / "bundle", progress, only=only).verdict

@@ -66,6 +66,8 @@ def _print_engines(document: InspectDocument) -> None:
     console().print(table(["engine file", "kind", "size", "weights", ""], rows))
     prefix = "" if document.choice.engine else "none runs here: "
     say(f"{prefix}{document.choice.reason}")
+    if document.assets:
+        say("assets: " + ", ".join(f"{name} {_size(size)}" for name, size in document.assets.items()))
 
 
 def _size(size: int) -> str:

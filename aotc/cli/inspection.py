@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from pydantic import ValidationError
 
-from aotc.bundle import Description, OpenBundle, PassEntry, Requirements
+from aotc.bundle import ASSETS, Description, OpenBundle, PassEntry, Requirements
 from aotc.cli.document import Document, Part
 from aotc.cli.operators import OperatorCounts, count_operators
 from aotc.cli.output import path_text
@@ -57,7 +57,10 @@ class ParityText(Part):
 
 
 class InspectDocument(Document):
-    """What ``inspect`` prints; ``operators`` and ``parity`` are null where ``notes`` says why."""
+    """What ``inspect`` prints; ``operators`` and ``parity`` are null where ``notes`` says why.
+
+    ``assets`` are the files that came with the model, with their sizes in bytes.
+    """
 
     bundle: str
     name: str
@@ -69,6 +72,7 @@ class InspectDocument(Document):
     verified_sizes: tuple[dict[str, int], ...]
     engines: tuple[EngineText, ...]
     choice: Choice
+    assets: dict[str, int]
     parity: ParityText | None
     passes: tuple[PassEntry, ...]
     operators: OperatorCounts | None
@@ -92,6 +96,7 @@ def inspect(bundle: OpenBundle, why: str | None) -> InspectDocument:
         verified_sizes=description.verified_sizes,
         engines=_engines(description),
         choice=_choice(description),
+        assets={name: description.files[f"{ASSETS}/{name}"].size for name in description.assets},
         parity=parity,
         passes=passes,
         operators=operators,

@@ -41,6 +41,8 @@ class OnnxSource:
     profile: Mapping[str, tuple[int, int, int]] = dataclasses.field(default_factory=dict)
     accuracy: None = None
     """A file has no metric of its own."""
+    assets: tuple[Path, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:

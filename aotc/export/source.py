@@ -39,7 +39,11 @@ class Source:
     profiles: Sequence[Mapping[str, Any]] = ()
     accuracy: Callable[[Callable[..., Any]], float] | None = None
     path: str | None = None
-    """The source file as the user named it, for messages."""
+    """The source as the user named it, for messages."""
+    assets: Sequence[Path] = ()
+    """Files that travel in the bundle, under ``assets/``."""
+    notes: Sequence[str] = ()
+    """What the build should say about how the source was read."""
 
 
 def load_source(path: Path) -> Source:

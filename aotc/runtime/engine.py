@@ -32,12 +32,14 @@ class Engine:
         session: Any,
         weights: Mapping[str, memoryview],
         selection: str,
+        assets: Mapping[str, memoryview] | None = None,
     ) -> None:
         self.description = description
         self.file = file
         self.selection = selection
         # The session borrows the memory of the weights: the two live and end together.
         self._loaded: tuple[Any, Mapping[str, memoryview]] | None = (session, weights)
+        self._assets = dict(assets or {})
         self._outputs = [spec.name for spec in self.signature.outputs]
 
     @property
@@ -78,9 +80,26 @@ class Engine:
             raise kind(f"the engine failed: {text_of(error)}", slug="run") from error
         return dict(zip(self._outputs, results, strict=True))
 
+    def asset(self, name: str) -> bytes:
+        """Return the content of a file that came with the model: the very bytes that were verified.
+
+        Args:
+            name: As ``description.assets`` lists it, such as ``tokenizer.json``.
+
+        Raises:
+            UsageError: The bundle has no such file, or the engine is closed.
+        """
+        if self._loaded is None:
+            raise UsageError("this engine is closed", slug="engine")
+        if name not in self._assets:
+            known = ", ".join(self._assets) or "none"
+            raise UsageError(f"the bundle has no asset {name!r}", slug="asset", hint=f"assets: {known}")
+        return bytes(self._assets[name])
+
     def close(self) -> None:
         """Let go of the session and the bundle's memory. Calling it twice is fine."""
         self._loaded = None
+        self._assets = {}
 
     def __enter__(self) -> Engine:
         return self

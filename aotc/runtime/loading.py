@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from aotc import optional
-from aotc.bundle import Description, OpenBundle, Requirements, open_bundle, read_checked
+from aotc.bundle import ASSETS, Description, OpenBundle, Requirements, open_bundle, read_checked
 from aotc.errors import CompatibilityError, UsageError
 from aotc.runtime.choose import choose
 from aotc.runtime.cpu import cpu_flags
@@ -49,7 +49,8 @@ def load_opened(bundle: OpenBundle, *, threads: int | None = None, allow_unexecu
     weights = {name: bundle.buffer(name) for name in sorted({tensor.file for tensor in entry.tensors})}
     session = create_session(bundle.buffer(entry.file), weights, threads=threads)
     check_interface(session, description.signature)
-    return Engine(description, entry.file, session, weights, selection)
+    assets = {name: bundle.buffer(f"{ASSETS}/{name}") for name in description.assets}
+    return Engine(description, entry.file, session, weights, selection, assets)
 
 
 def requirements_here() -> Requirements:

@@ -118,3 +118,9 @@ def test_schema_accepts_a_real_description_and_refuses_a_wrong_one(bundle: Path)
     for change in ({"schema_version": 2}, {"level": "maybe"}, {"digest": "x"}, {"more": 1}):
         with pytest.raises(jsonschema.ValidationError):
             jsonschema.validate(content | change, schema, cls=jsonschema.Draft202012Validator)
+
+
+def test_assets_are_the_files_in_their_folder(contents: Make) -> None:
+    assert contents().assets == ()
+    more = {"assets/vocab.txt": ENTRY, "assets/LICENSE": ENTRY}
+    assert contents(files=contents().files | more).assets == ("LICENSE", "vocab.txt")

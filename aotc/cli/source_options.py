@@ -1,0 +1,45 @@
+"""Options about how a source is read: ``--dim NAME=MIN:OPT:MAX`` and ``--trust-remote-code``."""
+
+from __future__ import annotations
+
+import re
+
+import click
+
+Sizes = tuple[int, int, int]
+_DIM = re.compile(r"([^\W\d]\w*)=(\d+):(\d+):(\d+)", re.ASCII)
+
+
+def parse_dims(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> dict[str, Sizes]:
+    """Return (min, opt, max) by dim name.
+
+    Raises:
+        click.BadParameter: Not of that form, sizes out of order, or a dim twice.
+    """
+    found: dict[str, Sizes] = {}
+    for value in values:
+        if (match := _DIM.fullmatch(value)) is None:
+            raise click.BadParameter(f"'{value}' is not like seq=1:128:512")
+        low, opt, high = map(int, match.groups()[1:])
+        if not low <= opt <= high:
+            raise click.BadParameter(f"'{value}' is not in the order MIN:OPT:MAX")
+        if match[1] in found:
+            raise click.BadParameter(f"the dim '{match[1]}' is given twice")
+        found[match[1]] = (low, opt, high)
+    return found
+
+
+dim_option = click.option(
+    "--dim",
+    "sizes",
+    multiple=True,
+    callback=parse_dims,
+    metavar="NAME=MIN:OPT:MAX",
+    help="Sizes of a dim of a source without profiles; may be given several times.",
+)
+trust_option = click.option(
+    "--trust-remote-code",
+    is_flag=True,
+    default=None,
+    help="Run the Python code that a Hugging Face folder brings.",
+)
