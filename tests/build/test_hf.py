@@ -20,7 +20,7 @@ from aotc import pipeline
 from aotc.cli import main
 from aotc.config import Options
 from aotc.errors import IntegrityError, UsageError
-from aotc.export.source import load_source
+from aotc.export.hf_folder import load_hf_folder
 
 OPTIONS = Options(threads=1)
 
@@ -106,9 +106,9 @@ def test_the_digest_covers_the_assets(work: Path, tmp_path: Path) -> None:
     bert = Path(shutil.copytree(work / "bert", tmp_path / "bert"))
     sizes = {"seq": (1, 6, 20)}
     first = json.loads((work / "dist" / "bundle.json").read_text())["digest"]
-    same = pipeline.build(load_source(bert, sizes=sizes), OPTIONS, tmp_path / "same")
+    same = pipeline.build(load_hf_folder(bert, sizes), OPTIONS, tmp_path / "same")
     (bert / "LICENSE").write_text("paid")
-    other = pipeline.build(load_source(bert, sizes=sizes), OPTIONS, tmp_path / "other")
+    other = pipeline.build(load_hf_folder(bert, sizes), OPTIONS, tmp_path / "other")
     assert first == same.description.digest != other.description.digest
 
 
@@ -116,7 +116,7 @@ def test_check_runs_eager_on_the_folder_again(work: Path, tmp_path: Path) -> Non
     bert, dist = work / "bert", work / "dist"
     arguments = ["check", str(dist), str(bert), "--dim", "seq=1:6:20", "--threads", "1"]
     assert main.run(arguments) == 0
-    tensors = {name: t.numpy() for name, t in load_source(bert).inputs.items()}
+    tensors = {name: t.numpy() for name, t in load_hf_folder(bert).inputs.items()}
     np.savez(tmp_path / "one.npz", **{name: value[:, :5] for name, value in tensors.items()})
     assert main.run(["check", str(dist), str(bert), "--inputs", str(tmp_path / "one.npz")]) == 0
 
@@ -136,7 +136,7 @@ def test_check_runs_eager_on_the_folder_again(work: Path, tmp_path: Path) -> Non
 def test_other_kinds_of_model(
     make: Callable[[], Any], sizes: dict[str, Any], outputs: set[str], tmp_path: Path
 ) -> None:
-    source = load_source(save(make(), tmp_path / "net"), sizes=sizes)
+    source = load_hf_folder(save(make(), tmp_path / "net"), sizes)
     result = pipeline.build(source, OPTIONS, tmp_path / "dist")
     assert result.verdict.passed
     assert outputs <= {spec.name for spec in result.description.signature.outputs}

@@ -53,7 +53,7 @@ def build(path: Path, out: Path, **fields: object) -> pipeline.BuildResult:
 def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, pipeline.BuildResult]:
     folder = tmp_path_factory.mktemp("onnx")
     path = classifier(folder)
-    return path, build(path, folder / "bundle", profile={"n": (1, 3, 8)})
+    return path, build(path, folder / "bundle", sizes={"n": (1, 3, 8)})
 
 
 def test_what_is_published_computes_what_the_file_does(built: tuple[Path, pipeline.BuildResult]) -> None:
@@ -92,7 +92,7 @@ def test_checked_again_against_the_file(built: tuple[Path, pipeline.BuildResult]
 
 
 def test_the_same_file_gives_the_same_bytes(built: tuple[Path, pipeline.BuildResult], tmp_path: Path) -> None:
-    again = build(classifier(tmp_path), tmp_path / "bundle", profile={"n": (1, 3, 8)})
+    again = build(classifier(tmp_path), tmp_path / "bundle", sizes={"n": (1, 3, 8)})
     assert again.description.digest == built[1].description.digest
 
 
@@ -127,7 +127,7 @@ def test_an_empty_axis_is_refused_unless_a_profile_asks_for_it(tmp_path: Path) -
         tmp_path / "m.onnx", [Node("Neg", ["x"], ["y"])], [info("x", ["n", 4])], [info("y", ["n", 4])]
     )
     for profile, allowed in (({}, False), ({"n": (0, 2, 4)}, True)):
-        with aotc.load(build(path, tmp_path / "bundle", profile=profile).directory) as engine:
+        with aotc.load(build(path, tmp_path / "bundle", sizes=profile).directory) as engine:
             if allowed:
                 assert engine.run(X[:0])["y"].shape == (0, 4)
             else:
@@ -177,7 +177,7 @@ def test_models_of_other_people(name: str, tmp_path: Path) -> None:
         inputs = {"input": wave.astype(np.float32), "state": np.zeros((2, 1, 128), np.float32)}
         inputs |= {} if "half" in name else {"sr": np.array(16000)}
     result = build(
-        Path(spec.origin).parent / rest, tmp_path / "bundle", inputs=inputs, profile=PACKAGED[name]
+        Path(spec.origin).parent / rest, tmp_path / "bundle", inputs=inputs, sizes=PACKAGED[name]
     )
     origins = {f.tolerance for e in result.verdict.engines for case in e.cases for f in case.outputs}
     assert origins <= {"derived", "exact"}
