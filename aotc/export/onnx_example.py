@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -43,50 +43,60 @@ def given_example(inputs: Feeds, signature: Signature) -> Feeds:
     return {spec.name: np.array(inputs[spec.name], order="C") for spec in signature.inputs}
 
 
-def find_example(
-    signature: Signature, model: ir.Model, run: Run, given: Feeds | None
-) -> tuple[Signature, Feeds, list[Array]]:
-    """Return the signature with the range of every index input, an example, and the file's outputs on it.
+def find_example(signature: Signature, run: Run, given: Feeds | None) -> Feeds:
+    """Return the user's example, or without one the first drawn inputs that the file accepts.
 
     Args:
         signature: The inputs.
-        model: The graph, with shapes.
         run: Runs the untouched file.
-        given: The user's example; None draws one.
+        given: The user's example, if there is one.
 
     Raises:
         UsageError: The file refuses the example, or everything that was drawn.
     """
-    example, outputs = _accepted([given] if given is not None else _drawn(signature), run)
-    sizes = signature.check(example)
-    ranges = find_index_ranges(model, example, sizes, lambda feeds: isinstance(_try(run, feeds), str))
-    specs = tuple(spec.model_copy(update={"range": ranges.get(spec.name)}) for spec in signature.inputs)
-    signature = signature.model_copy(update={"inputs": specs})
-    if given is None and ranges:
-        drawn = _draw(signature, sizes, _INTEGERS[0])
-        kept = {name: example[name] for name in example if name not in ranges}
-        again = _try(run, {**drawn, **kept})
-        if not isinstance(again, str):
-            example, outputs = {name: {**drawn, **kept}[name] for name in example}, again
-    return signature, example, outputs
-
-
-def _accepted(candidates: Iterable[Feeds], run: Run) -> tuple[Feeds, list[Array]]:
-    said = ""
-    for feeds in candidates:
-        found = _try(run, feeds)
-        if not isinstance(found, str):
-            return feeds, found
-        said = found
+    said = None
+    for feeds in [given] if given is not None else _drawn(signature):
+        said = _refusal(run, feeds)
+        if said is None:
+            return feeds
     raise UsageError(f"the file refuses the example inputs: {said}", slug="eager-refuses", hint=_GIVE)
 
 
-def _try(run: Run, feeds: Feeds | Mapping[str, Array]) -> list[Array] | str:
-    """Return the outputs, or what the runtime says if it refuses the inputs."""
+def accepts(run: Run, feeds: Feeds) -> bool:
+    """Return whether the file accepts these inputs."""
+    return _refusal(run, feeds) is None
+
+
+def _refusal(run: Run, feeds: Mapping[str, Array]) -> str | None:
+    """Return what the runtime says if it refuses the inputs."""
     try:
-        return run(feeds)
+        run(feeds)
     except runtime_failures() as error:
         return text_of(error)
+    return None
+
+
+def find_ranges(signature: Signature, model: ir.Model, example: Feeds, run: Run) -> Signature:
+    """Return the signature with the range of every index input.
+
+    Args:
+        signature: The inputs.
+        model: The graph, with shapes.
+        example: Inputs that the file accepts.
+        run: Runs the untouched file.
+    """
+    sizes = signature.check(example)
+    ranges = find_index_ranges(model, example, sizes, lambda feeds: _refusal(run, feeds) is not None)
+    specs = tuple(spec.model_copy(update={"range": ranges.get(spec.name)}) for spec in signature.inputs)
+    return signature.model_copy(update={"inputs": specs})
+
+
+def draw_indices(signature: Signature, example: Feeds, run: Run) -> Feeds:
+    """Draw the index inputs of a drawn example again, now that their ranges are known."""
+    drawn = _draw(signature, signature.check(example), _INTEGERS[0])
+    indices = {spec.name for spec in signature.inputs if spec.range is not None}
+    again = {name: drawn[name] if name in indices else example[name] for name in example}
+    return again if accepts(run, again) else example
 
 
 def _drawn(signature: Signature) -> Iterator[Feeds]:

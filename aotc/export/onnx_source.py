@@ -17,7 +17,16 @@ from aotc import tree
 from aotc.errors import RefusedError
 from aotc.export.dim_names import free_dim_name
 from aotc.export.importer import DTYPES, free_dim_note
-from aotc.export.onnx_example import Feeds, Run, find_example, given_example
+from aotc.export.onnx_dims import find_equal_dims, merge_dims, note
+from aotc.export.onnx_example import (
+    Feeds,
+    Run,
+    accepts,
+    draw_indices,
+    find_example,
+    find_ranges,
+    given_example,
+)
 from aotc.export.onnx_file import read_onnx
 from aotc.export.upgrade import upgrade
 from aotc.ir import scopes
@@ -81,7 +90,6 @@ def import_onnx(source: OnnxSource, proto: onnx.ModelProto, run: Run) -> Importe
     external_data.set_base_dir(model.graph, source.file.parent)
     inputs = _input_specs(model)
     model = upgrade(model)
-    _infer_shapes(model, inputs)
     _separate_outputs(model)
     signature = Signature(
         arguments=_arguments(inputs), inputs=inputs, outputs=(), result=tree.Dict(kind="dict", entries=())
@@ -90,12 +98,22 @@ def import_onnx(source: OnnxSource, proto: onnx.ModelProto, run: Run) -> Importe
     # Some kernels end the process on an empty axis (LSTM), so size 0 is refused unless a profile asks for it.
     bounds = {name: Bounds(min=1) for name in signature.dims if name not in source.profile}
     signature = signature.model_copy(update={"profiles": profiles, "bounds": bounds})
-    example = given_example(source.inputs, signature) if source.inputs is not None else None
-    signature, example, outputs = find_example(signature, model, run, example)
-    signature = _with_outputs(signature, model, outputs, signature.check(example))
+    given = given_example(source.inputs, signature) if source.inputs is not None else None
+    example = find_example(signature, run, given)
+    equal = find_equal_dims(signature, example, lambda feeds: accepts(run, feeds))
+    signature = merge_dims(signature, equal)
+    _infer_shapes(model, signature.inputs)
+    signature = find_ranges(signature, model, example, run)
+    if given is None:
+        example = draw_indices(signature, example, run)
+    signature = _with_outputs(signature, model, run(example), signature.check(example))
     name_scopes(model)
-    notes = [free_dim_note(name) for name in signature.dims if name not in source.profile]
-    return ImportedOnnx(model, signature, example, (*([] if source.inputs else [_DRAWN]), *notes))
+    notes = (
+        *([_DRAWN] if given is None else []),
+        *(note(later, earlier) for later, earlier in equal.items()),
+        *(free_dim_note(name) for name in signature.dims if not any(name in p for p in signature.profiles)),
+    )
+    return ImportedOnnx(model, signature, example, notes)
 
 
 def read_source(source: OnnxSource) -> onnx.ModelProto:

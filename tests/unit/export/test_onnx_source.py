@@ -186,3 +186,25 @@ def test_an_operator_without_shape_inference(tmp_path: Path) -> None:
     assert found.signature.outputs[0].dtype == "float32"
     assert found.signature.outputs[0].shape == ("y_0", "y_1", "y_2")
     np.testing.assert_allclose(ORACLE.run(found.model, found.example)["y"], found.example["x"])
+
+
+def test_dims_that_the_file_requires_to_be_equal_are_one(tmp_path: Path) -> None:
+    nodes = [
+        Node("Add", ["a", "b"], ["sum"]),
+        Node("Concat", ["a", "c"], ["both"], axis=0),
+        Node("Transpose", ["both"], ["turned"], perm=[1, 0]),
+        Node("MatMul", ["sum", "turned"], ["y"]),
+    ]
+    inputs = [info("a", [None, 3]), info("b", [2, None, 3]), info("c", [None, 3])]
+    path = save(tmp_path / "m.onnx", nodes, inputs, [info("y", None)])
+    given = {
+        name: np.ones(shape, np.float32) for name, shape in {"a": (4, 3), "b": (2, 4, 3), "c": (4, 3)}.items()
+    }
+    found = imported(path, given, profile={"b_1": (2, 4, 6)})
+    assert [spec.shape for spec in found.signature.inputs] == [("a_0", 3), (2, "a_0", 3), ("c_0", 3)]
+    assert found.signature.outputs[0].shape == (2, "a_0", "y_2")
+    assert {name: p.max for name, p in found.signature.profiles[0].items()} == {"a_0": 6}
+    assert list(found.signature.bounds) == ["c_0"]
+    assert found.notes[0] == "the dims 'a_0' and 'b_1' count as one: the file refuses other sizes"
+    with pytest.raises(UsageError, match="'a_0' and 'b_1' are always equal"):
+        imported(path, given, profile={"a_0": (1, 4, 5), "b_1": (2, 4, 6)})
