@@ -10,7 +10,8 @@ from aotc import optional
 from aotc.errors import RefusedError, UsageError
 from aotc.export.hf_adapter import ADAPTER, base_folder, merge
 from aotc.export.hf_assets import find_assets, read_json
-from aotc.export.hf_inputs import Sizes, derive_inputs
+from aotc.export.hf_example import Sizes
+from aotc.export.hf_inputs import confirm_inputs, derive_inputs
 from aotc.export.hf_weights import OFFLINE, as_refusal, load_model, quiet, stored_precision
 from aotc.export.source import Source
 
@@ -48,6 +49,7 @@ def load_hf_folder(
     assets, left = find_assets(folder, base)
     files = {path.name: read_json(path) for path in assets if path.name in (_PROCESSOR, _TOKENIZER)}
     derived = derive_inputs(loaded[0], files.get(_PROCESSOR, {}), files.get(_TOKENIZER, {}), sizes or {})
+    confirm_inputs(loaded[0], derived.inputs)
     return Source(
         name=folder.resolve().name,
         # Given away, so that its weights are freed when the caller is done with it.

@@ -28,6 +28,8 @@ def load_model(loader: Any, folder: Path, trust_remote_code: bool) -> Any:
         config.output_attentions = False
         # The class's own choice (sdpa where it has it): config.json may name a kernel to download.
         config._attn_implementation = None
+        # The one spelling of a mixture of experts in plain tensor operations: the usual one is a kernel.
+        config._experts_implementation = "batched_mm"
         _without_cache(config)
         model, info = loader.from_pretrained(
             folder, config=config, dtype=torch.float32, output_loading_info=True, **OFFLINE, **extra
@@ -91,17 +93,18 @@ def as_refusal(what: str) -> Iterator[None]:
         raise
     except ImportError as error:
         raise MissingError(
-            f"{what} needs a package that is not installed: {_first_line(error)}", hint="install that package"
+            f"{what} needs a package that is not installed: {first_line(error)}", hint="install that package"
         ) from error
     except Exception as error:
         raise RefusedError(
-            f"transformers cannot load {what}: {type(error).__name__}: {_first_line(error)}",
+            f"transformers cannot load {what}: {type(error).__name__}: {first_line(error)}",
             slug="hf-load",
             hint="weights must be model.safetensors, or a pytorch_model.bin that torch.load reads safely",
         ) from error
 
 
-def _first_line(error: BaseException) -> str:
+def first_line(error: BaseException) -> str:
+    """Return the first line of what ``error`` says."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[0] if lines else "no message"
 

@@ -126,6 +126,7 @@ def test_check_runs_eager_on_the_folder_again(work: Path, tmp_path: Path) -> Non
     [
         (tiny_hf.llama, {"seq": (1, 6, 20)}, {"logits"}),
         (tiny_hf.vit, {}, {"logits"}),
+        (tiny_hf.mixtral, {"seq": (1, 6, 20)}, {"logits"}),
         (
             tiny_hf.clip,
             {"seq": (1, 6, 20)},

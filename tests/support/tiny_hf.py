@@ -61,6 +61,29 @@ def clip() -> Any:
     return transformers.CLIPModel(config)
 
 
+def timesformer() -> Any:
+    return transformers.TimesformerModel(transformers.TimesformerConfig(**IMAGE, num_frames=4))
+
+
+def layoutlm() -> Any:
+    return transformers.LayoutLMModel(transformers.LayoutLMConfig(**TEXT, max_2d_position_embeddings=64))
+
+
+def captioner() -> Any:
+    """An image encoder beside a text decoder: the sizes of each are in a configuration of its own."""
+    text = {**TEXT, "is_decoder": True, "add_cross_attention": True}
+    parts = transformers.ViTConfig(**IMAGE), transformers.BertConfig(**text)
+    config = transformers.VisionEncoderDecoderConfig.from_encoder_decoder_configs(
+        *parts, decoder_start_token_id=1, pad_token_id=0
+    )
+    return transformers.VisionEncoderDecoderModel(config)
+
+
+def mixtral() -> Any:
+    experts = {"num_local_experts": 4, "num_key_value_heads": 2}
+    return transformers.MixtralForCausalLM(transformers.MixtralConfig(**TEXT, **experts))
+
+
 def t5() -> Any:
     sizes = {"vocab_size": 60, "d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": 1, "num_heads": 4}
     return transformers.T5ForConditionalGeneration(transformers.T5Config(**sizes))

@@ -64,6 +64,22 @@ TEXT_PROFILE = {"batch": (1, 2, 8), "seq": (1, 40, 40)}
             {"input_ids": (2, 128), "attention_mask": (2, 128), "decoder_input_ids": (2, 16)},
             {"batch": (1, 2, 8), "seq": (1, 128, 512), "target_seq": (1, 16, 64)},
         ),
+        (tiny_hf.timesformer, {"pixel_values": (2, 4, 3, 32, 32)}, {"batch": (1, 2, 8)}),
+        (
+            tiny_hf.layoutlm,
+            {
+                "input_ids": (2, 40),
+                "attention_mask": (2, 40),
+                "token_type_ids": (2, 40),
+                "bbox": (2, 40, 4),
+            },
+            TEXT_PROFILE,
+        ),
+        (
+            tiny_hf.captioner,
+            {"pixel_values": (2, 3, 32, 32), "decoder_input_ids": (2, 16)},
+            {"batch": (1, 2, 8), "target_seq": (1, 16, 40)},
+        ),
         (
             tiny_hf.wav2vec2,
             {"input_values": (2, 16_000)},
@@ -342,6 +358,16 @@ def test_images_inside_a_text_are_refused(tmp_path: Path) -> None:
     )
     folder = save(transformers.LlavaForConditionalGeneration(config), tmp_path / "net")
     assert "at the image tokens of a text" in refused(folder).message
+
+
+def test_inputs_that_eager_does_not_take_are_refused(tmp_path: Path) -> None:
+    folder = save(tiny_hf.vit(), tmp_path / "net")
+    with pytest.raises(RefusedError) as caught:
+        load_hf_folder(folder, {"height": (32, 48, 64)})
+    assert caught.value.name == "hf-inputs"
+    assert "ViTForImageClassification does not take" in caught.value.message
+    assert "(pixel_values [2, 3, 48, 32]): ValueError: Input image size (48*32)" in caught.value.message
+    assert str(caught.value.where).startswith("modeling_vit.py:")
 
 
 def test_a_package_that_the_model_needs_is_named(bert: Path, monkeypatch: pytest.MonkeyPatch) -> None:
