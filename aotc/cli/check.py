@@ -120,6 +120,8 @@ def _judge(
     from aotc.sources import open_source
 
     given = only if path.suffix == ".onnx" else None
+    if directory is not None and path.is_dir():
+        sizes = sizes or _sizes_of(directory)
     source = open_source(path, given, sizes, trust_remote_code=options.trust_remote_code)
     if directory is None:
         assert only is not None
@@ -128,6 +130,14 @@ def _judge(
         directory, source, threads=options.threads, seed=options.seed, only=only, progress=progress
     )
     return verdict, description.digest
+
+
+def _sizes_of(directory: Path) -> dict[str, Sizes]:
+    """Return the sizes that a bundle was built for, to read a source without sizes of its own alike."""
+    from aotc.bundle import verify_bundle
+
+    profiles = verify_bundle(directory).signature.profiles
+    return {name: (p.min, p.opt, p.max) for name, p in profiles[0].items()} if profiles else {}
 
 
 def _build_and_judge(source: AnySource, only: Feeds, options: Options, progress: StageProgress) -> Verdict:
