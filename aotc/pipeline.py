@@ -23,6 +23,7 @@ from aotc.export.importer import given_inputs, import_module, with_index_ranges
 from aotc.export.source import Source
 from aotc.oracle import Oracle
 from aotc.parity.cases import all_cases, one_case
+from aotc.parity.conditions import with_conditions
 from aotc.parity.failure import parity_error
 from aotc.parity.gate import refused_sizes
 from aotc.parity.inputs import Feeds
@@ -83,10 +84,11 @@ def build(
         clock.stage("import")
         module = source.model()
         imported = import_module(module, source)
-        imported = with_index_ranges(imported, Eager(module, imported.rebuild, imported.signature).raises)
-        signature, model = imported.signature, imported.model
+        raises = Eager(module, imported.rebuild, imported.signature).raises
+        imported = with_index_ranges(imported, raises)
+        given = given_inputs(source, module, imported.signature)
+        signature, model = with_conditions(imported.signature, given[0][2], raises), imported.model
         eager = Eager(module, imported.rebuild, signature)
-        given = given_inputs(source, module, signature)
 
         clock.stage("eager")
         bounds = configured(options.tolerance, signature)

@@ -90,6 +90,8 @@ class Signature(_Frozen):
     profiles: tuple[dict[str, Profile], ...] = ()
     guards: tuple[str, ...] = ()
     """Conditions on sizes that held when the model was traced; the gate tries sizes that break them."""
+    conditions: tuple[str, ...] = ()
+    """Conditions on sizes that the model's own code insists on: eager raises where one does not hold."""
     bounds: dict[str, Bounds] = {}
 
     @model_validator(mode="after")
@@ -203,6 +205,12 @@ class Signature(_Frozen):
             if size < bounds.min or (bounds.max is not None and size > bounds.max):
                 high = "any size" if bounds.max is None else bounds.max
                 raise InputError(f"the dim '{name}' must be {bounds.min} to {high}, not {size}")
+        for condition in self.conditions:
+            if not dims.holds(condition, sizes):
+                raise InputError(
+                    f"the model refuses these sizes ({', '.join(f'{n}={v}' for n, v in sizes.items())})",
+                    hint=f"they must satisfy {condition}",
+                )
         if not self.profiles:
             return
         misses = [self._first_miss(profile, sizes) for profile in self.profiles]

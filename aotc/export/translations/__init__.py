@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from aotc.export.translations import arithmetic, embedding_bag, recurrent, scatter, shifts, sort
+from aotc.export.translations import arithmetic, attention, embedding_bag, recurrent, scatter, shifts, sort
 
-_FAMILIES = (arithmetic, embedding_bag, recurrent, scatter, shifts, sort)
+_FAMILIES = (arithmetic, attention, embedding_bag, recurrent, scatter, shifts, sort)
 
 
 def translations() -> dict[Callable[..., Any], Callable[..., Any]]:
