@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from aotc_passes.lower_ort import ExpandAttentionMask
+from aotc_passes.lower_ort import ExactIntegerSum, ExpandAttentionMask
 from aotc_passes.optimise import EliminateDeadCode, FoldBatchNorm, FoldConstants, ShareDuplicates
 
 from aotc.backends.ort_cpu.build import specialise
@@ -23,7 +23,7 @@ from aotc.export.importer import given_inputs, import_module, with_index_ranges
 from aotc.export.source import Source
 from aotc.oracle import Oracle
 from aotc.parity.cases import all_cases, one_case
-from aotc.parity.conditions import with_conditions
+from aotc.parity.conditions import insisted, refuse_broken
 from aotc.parity.failure import parity_error
 from aotc.parity.gate import refused_sizes
 from aotc.parity.inputs import Feeds
@@ -43,7 +43,9 @@ OPTIMISE: tuple[Pass, ...] = (
     ShareDuplicates(),
     EliminateDeadCode(),
 )
-LOWER: dict[str, tuple[Pass, ...]] = {"ort-cpu": (ExpandAttentionMask(), ShareDuplicates())}
+LOWER: dict[str, tuple[Pass, ...]] = {
+    "ort-cpu": (ExpandAttentionMask(), ExactIntegerSum(), ShareDuplicates())
+}
 
 Progress = Callable[[str, str], None]
 """Told (stage, detail); detail is empty when the stage begins."""
@@ -84,16 +86,16 @@ def build(
         clock.stage("import")
         module = source.model()
         imported = import_module(module, source)
-        raises = Eager(module, imported.rebuild, imported.signature).raises
-        imported = with_index_ranges(imported, raises)
-        given = given_inputs(source, module, imported.signature)
-        signature, model = with_conditions(imported.signature, given[0][2], raises), imported.model
+        imported = with_index_ranges(imported, Eager(module, imported.rebuild, imported.signature).raises)
+        signature, model = imported.signature, imported.model
         eager = Eager(module, imported.rebuild, signature)
+        given = given_inputs(source, module, signature)
 
         clock.stage("eager")
         bounds = configured(options.tolerance, signature)
         wanted = one_case(signature, only) if only else all_cases(signature, given, seed=options.seed)
         references = write_references(eager, wanted, cases, bounds, clock.detail)
+        signature = signature.with_conditions(insisted(signature, references))
         metric = score(source.accuracy, eager.call) if source.accuracy and not only else None
 
         clock.stage("optimise")
@@ -113,6 +115,7 @@ def build(
         clock.stage("check")
         contents = draft(staging, source.name, options, signature, engines, records)
         judged = judge_engines(staging.path, contents, cases, references, options.threads, clock.detail)
+        judged, broken = refuse_broken(signature, references, judged)
         accuracy = engine_accuracy(source.accuracy, metric, staging.path, contents, options.threads)
         verdict = Verdict(
             engines=judged, accuracy=accuracy, environment=environment(), seconds=clock.seconds()
@@ -123,7 +126,7 @@ def build(
             raise parity_error(verdict, signature, cases, references, saved, source.path, graph)
 
         clock.stage("seal")
-        description = seal(staging, contents, verdict, references, cases, refused_sizes(judged))
+        description = seal(staging, contents, verdict, references, cases, refused_sizes(judged), broken)
     return BuildResult(out, description, verdict, tuple(records), notes)
 
 

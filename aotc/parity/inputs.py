@@ -68,13 +68,13 @@ def generate(signature: Signature, observed: Sequence[Feeds], *, seed: int = 0) 
     for size in sizes:
         yield dataclasses.replace(
             draw.case(_label(size), size, _kind(signature, size, example)),
-            fallback={s.name: tiled(s, observed[0][s.name], size) for s in signature.inputs},
+            fallback={s.name: _tiled(s, observed[0][s.name], size) for s in signature.inputs},
         )
     for guard, size in guard_breakers(signature, example):
         if size not in sizes:
             yield dataclasses.replace(
                 draw.case(f"{_label(size)}, against {guard}", size, "zero" if 0 in size.values() else "size"),
-                fallback={s.name: tiled(s, observed[0][s.name], size) for s in signature.inputs},
+                fallback={s.name: _tiled(s, observed[0][s.name], size) for s in signature.inputs},
             )
     for index in range(len(sizes) + len(observed), _cases_wanted(signature, example)):
         yield dataclasses.replace(
@@ -105,7 +105,7 @@ def _kind(signature: Signature, sizes: Sizes, example: Sizes) -> Literal["profil
     return "zero" if 0 in free.values() else "size"
 
 
-def tiled(spec: TensorSpec, example: Array, sizes: Sizes) -> Array:
+def _tiled(spec: TensorSpec, example: Array, sizes: Sizes) -> Array:
     """Repeat or cut the example along each axis to the wanted size."""
     for axis, size in enumerate(spec.shape):
         have = example.shape[axis]
