@@ -60,7 +60,8 @@ class ExactIntegerSum(Pass):
 
 def _is_narrow(value: ir.Value) -> bool:
     node = value.producer()
-    return is_op(node, "Cast") and node.inputs[0] is not None and node.inputs[0].dtype in _NARROW  # type: ignore[union-attr]
+    before = node.inputs[0] if node is not None and is_op(node, "Cast") else None
+    return before is not None and before.dtype in _NARROW
 
 
 def _is_half(value: ir.Value) -> bool:
