@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from aotc_passes.lower_ort import ExpandAttentionMask
+from aotc_passes.lower_ort import ExactIntegerSum, ExpandAttentionMask
 from aotc_passes.optimise import EliminateDeadCode, FoldBatchNorm, FoldConstants, ShareDuplicates
 
 from aotc.backends.ort_cpu.build import specialise
@@ -21,6 +21,7 @@ from aotc.config import Options
 from aotc.environment import environment
 from aotc.oracle import Oracle
 from aotc.parity.cases import all_cases, one_case
+from aotc.parity.conditions import insisted, refuse_broken
 from aotc.parity.failure import parity_error
 from aotc.parity.gate import refused_sizes
 from aotc.parity.inputs import Feeds
@@ -41,7 +42,9 @@ OPTIMISE: tuple[Pass, ...] = (
     ShareDuplicates(),
     EliminateDeadCode(),
 )
-LOWER: dict[str, tuple[Pass, ...]] = {"ort-cpu": (ExpandAttentionMask(), ShareDuplicates())}
+LOWER: dict[str, tuple[Pass, ...]] = {
+    "ort-cpu": (ExpandAttentionMask(), ExactIntegerSum(), ShareDuplicates())
+}
 
 Progress = Callable[[str, str], None]
 """Told (stage, detail); detail is empty when the stage begins."""
@@ -89,6 +92,7 @@ def build(
             one_case(signature, only) if only else all_cases(signature, imported.given, seed=options.seed)
         )
         references = write_references(eager, wanted, cases, bounds, clock.detail)
+        signature = signature.with_conditions(insisted(signature, references))
         metric = score(source.accuracy, eager.call) if source.accuracy and not only else None
 
         clock.stage("optimise")
@@ -108,6 +112,7 @@ def build(
         clock.stage("check")
         contents = draft(staging, source.name, options, signature, engines, records)
         judged = judge_engines(staging.path, contents, cases, references, options.threads, clock.detail)
+        judged, broken = refuse_broken(signature, references, judged)
         accuracy = engine_accuracy(source.accuracy, metric, staging.path, contents, options.threads)
         verdict = Verdict(
             engines=judged, accuracy=accuracy, environment=environment(), seconds=clock.seconds()
@@ -119,7 +124,7 @@ def build(
 
         clock.stage("seal")
         refused = refused_sizes(judged)
-        description = seal(staging, contents, verdict, references, cases, refused, source.assets)
+        description = seal(staging, contents, verdict, references, cases, refused, broken, source.assets)
     return BuildResult(out, description, verdict, tuple(records), notes)
 
 

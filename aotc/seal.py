@@ -76,7 +76,8 @@ def seal(
     references: Sequence[Reference],
     cases: Path,
     refused: set[str],
-    assets: Sequence[Path] = (),
+    conditions: Sequence[str],
+    assets: Sequence[Path],
 ) -> Description:
     """Add golden cases, assets and figures to the staged files and publish the bundle.
 
@@ -87,16 +88,18 @@ def seal(
         references: The cases of the gate.
         cases: Folder of their files.
         refused: Dims whose size 0 the signature must refuse.
+        conditions: Conditions on sizes that the signature must insist on.
         assets: Files of the source that travel.
     """
+    signature = contents.signature.without_size_zero(refused).with_conditions(conditions)
     golden = copy_golden(references, verdict.engines, cases, staging.path)
     copied = _copy_assets(assets, staging.path)
     (staging.path / "parity.json").write_text(verdict.model_dump_json(indent=2) + "\n", encoding="utf-8")
     return staging.publish(
         contents.model_copy(
             update={
-                "signature": contents.signature.without_size_zero(refused),
-                "verified_sizes": _verified_sizes(verdict),
+                "signature": signature,
+                "verified_sizes": tuple(s for s in _verified_sizes(verdict) if signature.allows(s)),
                 "golden": golden,
                 "files": {
                     **contents.files,

@@ -6,7 +6,7 @@ call against it. It needs neither torch nor onnx.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -90,6 +90,8 @@ class Signature(_Frozen):
     profiles: tuple[dict[str, Profile], ...] = ()
     guards: tuple[str, ...] = ()
     """Conditions on sizes that held when the model was traced; the gate tries sizes that break them."""
+    conditions: tuple[str, ...] = ()
+    """Conditions on sizes; where one does not hold, eager raises or the traced graph is not right."""
     bounds: dict[str, Bounds] = {}
 
     @model_validator(mode="after")
@@ -138,6 +140,14 @@ class Signature(_Frozen):
             known = bounds.get(name, Bounds())
             bounds[name] = known.model_copy(update={"min": max(1, known.min)})
         return self.model_copy(update={"bounds": dict(sorted(bounds.items()))})
+
+    def allows(self, sizes: Mapping[str, int]) -> bool:
+        """Return whether all conditions hold at ``sizes``."""
+        return all(dims.holds(condition, sizes) for condition in self.conditions)
+
+    def with_conditions(self, conditions: Iterable[str]) -> Signature:
+        """Return a signature that also refuses sizes at which one of ``conditions`` does not hold."""
+        return self.model_copy(update={"conditions": tuple(dict.fromkeys((*self.conditions, *conditions)))})
 
     def _bind_arguments(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         positional = [a for a in self.arguments if a.kind == "positional"]
@@ -203,6 +213,12 @@ class Signature(_Frozen):
             if size < bounds.min or (bounds.max is not None and size > bounds.max):
                 high = "any size" if bounds.max is None else bounds.max
                 raise InputError(f"the dim '{name}' must be {bounds.min} to {high}, not {size}")
+        for condition in self.conditions:
+            if not dims.holds(condition, sizes):
+                raise InputError(
+                    f"the compiled graph is not valid for {', '.join(f'{n}={v}' for n, v in sizes.items())}",
+                    hint=f"sizes must satisfy {condition}",
+                )
         if not self.profiles:
             return
         misses = [self._first_miss(profile, sizes) for profile in self.profiles]

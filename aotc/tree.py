@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Annotated, Any, Literal
@@ -87,21 +88,46 @@ def is_tensor(value: Any) -> bool:
 
 
 def fields_of(value: Any) -> dict[str, Any] | None:
-    """Return the named fields of a mapping, dataclass or named tuple, else None."""
+    """Return the named fields of a mapping, dataclass, named tuple or registered class, else None."""
     if isinstance(value, Mapping):
         return dict(value)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return dict(zip(value._fields, value, strict=True))
-    return None
+    node = registered(value)
+    if node is None:
+        return None
+    if node.flatten_with_keys_fn is None:
+        return {str(i): child for i, child in enumerate(node.flatten_fn(value)[0])}
+    return {_field_name(key): child for key, child in node.flatten_with_keys_fn(value)[0]}
+
+
+def registered(value: Any) -> Any:
+    """Return how torch's pytree takes ``value`` apart, if its class was registered there, else None.
+
+    Torch is not imported for it: where it is not loaded, no class can have been registered.
+    """
+    if isinstance(value, tuple | list):
+        return None
+    pytree = sys.modules.get("torch.utils._pytree")
+    return pytree.SUPPORTED_NODES.get(type(value)) if pytree is not None else None
+
+
+def _field_name(key: Any) -> str:
+    """Return the name in torch's key: of an attribute, of a mapping, or the position in a sequence."""
+    for attribute in ("name", "key", "idx"):
+        if hasattr(key, attribute):
+            return str(getattr(key, attribute))
+    return str(key)
 
 
 def build(value: Any, name: str, *, root: str) -> Tree:
     """Return the tree of ``value``; leaves are named by their path, joined with dots, below ``name``.
 
     Args:
-        value: Nested tuples, lists, dicts, dataclasses and named tuples of tensors and constants.
+        value: Nested tuples, lists, dicts, dataclasses, named tuples and classes registered with torch's
+            pytree, of tensors and constants.
         name: Path of ``value``; empty for the root of an output.
         root: The name of a leaf or item that has no path of its own (``output``).
 
@@ -122,7 +148,8 @@ def build(value: Any, name: str, *, root: str) -> Tree:
     raise RefusedError(
         f"{name or root} is a {type(value).__qualname__}, which has no named tensors",
         slug="unsupported-type",
-        hint="wrap the module so that forward takes and returns tensors, tuples, lists, dicts or dataclasses",
+        hint="use tensors, tuples, lists, dicts or dataclasses, or register the class "
+        "with torch.utils._pytree.register_pytree_node",
     )
 
 

@@ -12,7 +12,7 @@ _COLUMNS = ["engine", "output", "cases", "max abs", "bound there", "worst/bound"
 _REMARKS = {
     "both raise": "refused by eager and engine alike",
     "not compared": "eager refuses these drawn values; not compared",
-    "refused size": "empty axis not supported; the engine refuses that size",
+    "refused size": "size not supported; the engine refuses it",
     "engine raises": "FAIL: the engine refuses what eager accepts",
     "engine accepts": "FAIL: the engine accepts what eager refuses",
 }

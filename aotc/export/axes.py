@@ -86,11 +86,21 @@ def _walk(spec: Any, part: Tree, path: str, axes: Axes) -> None:
             for i, (item_spec, item) in enumerate(zip(spec, part.items, strict=True)):
                 _walk(item_spec, item, f"{path}.{i}", axes)
         case tree.Dict():
-            fields = tree.fields_of(spec) if spec is not None else {}
-            if fields is None or set(fields) - set(part.items):
-                raise _mismatch(f"must have the fields of {path}", sorted(part.items))
-            for key, item_spec in fields.items():
-                _walk(item_spec, part.items[key], f"{path}.{key}", axes)
+            _walk_fields(spec, part, path, axes)
+
+
+def _walk_fields(spec: Any, part: tree.Dict, path: str, axes: Axes) -> None:
+    leaves = list(tree.leaves(part))
+    if isinstance(spec, list | tuple) and len(spec) == len(leaves):
+        # torch.export takes a registered class as the list of its tensors.
+        for item_spec, leaf in zip(spec, leaves, strict=True):
+            _walk(item_spec, leaf, leaf.name, axes)
+        return
+    fields = tree.fields_of(spec) if spec is not None else {}
+    if fields is None or set(fields) - set(part.items):
+        raise _mismatch(f"must have the fields of {path}", sorted(part.items))
+    for key, item_spec in fields.items():
+        _walk(item_spec, part.items[key], f"{path}.{key}", axes)
 
 
 def _axes_of(spec: Any, path: str) -> list[tuple[int, DynamicAxis]]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from aotc import tree
 from aotc.errors import UsageError
+from aotc.export.caches import register_caches
 from aotc.signature import Argument
 from aotc.tree import Tree
 
@@ -48,6 +49,7 @@ def bind(module: nn.Module, inputs: Any) -> BoundCall:
     """
     import torch
 
+    register_caches()
     bound = _bind(module, inputs)
     arguments: list[Argument] = []
     flat: dict[str, Any] = {}
@@ -123,7 +125,16 @@ def _like(example: Any, part: Tree, tensors: Mapping[str, Any]) -> Any:
         case tree.Dict():
             fields = tree.fields_of(example) or {}
             rebuilt = {key: _like(fields[key], t, tensors) for key, t in part.items.items()}
-            return rebuilt if type(example) is dict else type(example)(**rebuilt)
+            return rebuilt if type(example) is dict else _instance(example, rebuilt)
+
+
+def _instance(example: Any, fields: dict[str, Any]) -> Any:
+    """Return an object like ``example`` with other fields."""
+    plain = isinstance(example, Mapping) or dataclasses.is_dataclass(example)
+    node = None if plain else tree.registered(example)
+    if node is None:
+        return type(example)(**fields)
+    return node.unflatten_fn(list(fields.values()), node.flatten_fn(example)[1])
 
 
 def flat_module(module: nn.Module, call: BoundCall, on_result: Callable[[Tree], None]) -> nn.Module:

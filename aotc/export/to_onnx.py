@@ -13,6 +13,7 @@ from aotc.errors import RefusedError
 from aotc.export import guards
 from aotc.export.data_checks import insert_data_checks
 from aotc.export.float64 import keep_float64
+from aotc.export.output_dtypes import restore_output_dtypes
 from aotc.export.refusals import is_ours, refusal_of_export
 from aotc.export.scalars import restore_scalars
 from aotc.export.source import SOURCE_MODULE
@@ -82,6 +83,7 @@ def to_onnx(trace: Trace, inputs: Sequence[str], outputs: Sequence[str]) -> ir.M
     assert program is not None
     model = program.model
     restore_scalars(model)
+    restore_output_dtypes(model.graph, trace.program)
     _hide_wrapper(model)
     _fold_weight_transposes(model.graph)
     try:

@@ -41,7 +41,7 @@ def verified_sizes(signature: Signature, example: Mapping[str, int]) -> list[Siz
     for profile in signature.profiles or ({},):
         choices = {name: _choice(name, profile, signature, example[name]) for name in signature.dims}
         found += _sizes_of_profile(choices)
-    return _unique(found)
+    return [sizes for sizes in _unique(found) if signature.allows(sizes)]
 
 
 def guard_breakers(signature: Signature, example: Mapping[str, int]) -> Iterator[tuple[str, Sizes]]:
@@ -60,7 +60,7 @@ def guard_breakers(signature: Signature, example: Mapping[str, int]) -> Iterator
                     continue
                 rows = itertools.product(*(_spread(choices[n].low, choices[n].high) for n in names))
                 sizes = [usual | dict(zip(names, row, strict=True)) for row in rows]
-                breaking = [size for size in sizes if not dims.holds(guard, size)]
+                breaking = [s for s in sizes if not dims.holds(guard, s) and signature.allows(s)]
                 for size in _unique(breaking[i] for i in (0, len(breaking) // 2, -1) if breaking):
                     yield guard, size
 

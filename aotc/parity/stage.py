@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from aotc.bundle import Contents
 from aotc.child import Progress, run_in_child
-from aotc.errors import UsageError, VerdictError
+from aotc.errors import RefusedError, UsageError, VerdictError
 from aotc.parity.golden import Reference
-from aotc.parity.verdict import Accuracy, EngineVerdict
+from aotc.parity.verdict import Accuracy, CaseVerdict, EngineVerdict
 from aotc.runtime.unsealed import load_unsealed
 
 ACCURACY_LIMIT = 1e-4
@@ -38,15 +38,49 @@ def judge_engines(
         threads: Threads of the engine.
         progress: Told each case.
     """
-    payload = {
-        "directory": str(directory),
-        "contents": contents.model_dump(mode="json"),
-        "cases": str(cases),
-        "references": [reference.model_dump(mode="json") for reference in references],
-        "threads": threads,
-    }
-    found = run_in_child("aotc.parity.worker:check_engines", payload, progress)
-    return tuple(EngineVerdict.model_validate(item) for item in found)
+    crashed: dict[str, str] = {}
+    while True:
+        payload = {
+            "directory": str(directory),
+            "contents": contents.model_dump(mode="json"),
+            "cases": str(cases),
+            "references": [r.model_dump(mode="json") for r in references if r.label not in crashed],
+            "threads": threads,
+        }
+        try:
+            found = run_in_child("aotc.parity.worker:check_engines", payload, progress)
+        except RefusedError as error:
+            label = _empty_case(error, references)
+            if label is None or label in crashed:
+                raise
+            crashed[label] = error.message
+        else:
+            engines = [EngineVerdict.model_validate(item) for item in found]
+            return tuple(_with_refused(engine, references, crashed) for engine in engines)
+
+
+def _empty_case(error: RefusedError, references: Sequence[Reference]) -> str | None:
+    """Return the label of the case at which native code crashed, if some axis of it is empty.
+
+    Kernels that divide by a size end the process there; such a size can be refused, others cannot.
+    """
+    if error.name != "native-crash" or error.where is None:
+        return None
+    _, _, label = error.where.partition(": ")
+    return next((r.label for r in references if r.label == label and r.kind == "zero"), None)
+
+
+def _with_refused(
+    engine: EngineVerdict, references: Sequence[Reference], crashed: Mapping[str, str]
+) -> EngineVerdict:
+    """Return the verdict with the cases that could not run, in the order of ``references``."""
+    judged = {case.label: case for case in engine.cases}
+    for r in references:
+        if r.label in crashed:
+            judged[r.label] = CaseVerdict(
+                label=r.label, sizes=r.sizes, outcome="refused size", detail=crashed[r.label]
+            )
+    return engine.model_copy(update={"cases": tuple(judged[r.label] for r in references)})
 
 
 def score(metric: Metric, run: Callable[..., Any], *, eager: float | None = None) -> float:

@@ -176,8 +176,6 @@ def test_models_of_other_people(name: str, tmp_path: Path) -> None:
         wave = 0.1 * np.random.default_rng(0).standard_normal((1, PACKAGED[name].get("sequence", (512,))[0]))
         inputs = {"input": wave.astype(np.float32), "state": np.zeros((2, 1, 128), np.float32)}
         inputs |= {} if "half" in name else {"sr": np.array(16000)}
-    result = build(
-        Path(spec.origin).parent / rest, tmp_path / "bundle", inputs=inputs, sizes=PACKAGED[name]
-    )
+    result = build(Path(spec.origin).parent / rest, tmp_path / "bundle", inputs=inputs, sizes=PACKAGED[name])
     origins = {f.tolerance for e in result.verdict.engines for case in e.cases for f in case.outputs}
     assert origins <= {"derived", "exact"}

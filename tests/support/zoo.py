@@ -61,7 +61,9 @@ ZOO: dict[str, Callable[[], Any]] = {
     "Qwen2": _text("Qwen2", "ForCausalLM", num_key_value_heads=2),
     "Qwen3": _text("Qwen3", "ForCausalLM", **GROUPED),
     "Gemma2": _text("Gemma2", "ForCausalLM", **GROUPED, sliding_window=16),
-    "Gemma3": _text("Gemma3Text", "ForCausalLM".replace("ForCausalLM", "Model"), **GROUPED, sliding_window=16),
+    "Gemma3": _text(
+        "Gemma3Text", "ForCausalLM".replace("ForCausalLM", "Model"), **GROUPED, sliding_window=16
+    ),
     "Phi3": _text("Phi3", "ForCausalLM", num_key_value_heads=2, pad_token_id=0),
     "GPT-2": tiny_hf.gpt2,
     "GPT-NeoX": _text("GPTNeoX", "ForCausalLM"),

@@ -48,7 +48,9 @@ def build(name: str, attention: str, folder: Path) -> Row | None:
             dataclasses.replace(source, model=spelled), Options(threads=1), folder / "bundle"
         )
     except AotcError as error:
-        return Row(name, attention, f"{error.name}: {error.message}" + (f" ({error.where})" if error.where else ""))
+        return Row(
+            name, attention, f"{error.name}: {error.message}" + (f" ({error.where})" if error.where else "")
+        )
     profile = built.description.signature.profiles[0]
     dims = ", ".join(f"{dim} {sizes.min} to {sizes.max}" for dim, sizes in profile.items())
     cases = [case for engine in built.verdict.engines for case in engine.cases]

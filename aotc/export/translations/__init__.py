@@ -5,9 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from aotc.export.translations import arithmetic, embedding_bag, recurrent, require, scatter, shifts, sort
+from aotc.export.translations import (
+    arithmetic,
+    attention,
+    embedding_bag,
+    recurrent,
+    require,
+    scatter,
+    shifts,
+    sort,
+)
 
-_FAMILIES = (arithmetic, embedding_bag, recurrent, require, scatter, shifts, sort)
+_FAMILIES = (arithmetic, attention, embedding_bag, recurrent, require, scatter, shifts, sort)
 
 
 def translations() -> dict[Callable[..., Any], Callable[..., Any]]:

@@ -2,6 +2,7 @@
 
 - ``a + b`` of booleans is ``a or b`` in eager; ONNX's Add takes no booleans.
 - Division of integers that rounds toward zero goes through float32 in the exporter: wrong from 2**24.
+- ONNX Runtime has no Where for booleans.
 - ``-x`` of uint8 wraps in eager; ONNX's Neg takes no unsigned numbers.
 - Matrix products of 8 and 16 bits wrap in eager; MatMul takes 32 bits or more.
 
@@ -26,6 +27,21 @@ def add(self: ir.Value, other: ir.Value, alpha: float = 1) -> Any:
     if alpha != 1:
         other = op.Mul(other, constant(alpha, self.dtype))
     return op.Add(self, other)
+
+
+def where(condition: ir.Value, self: ir.Value, other: ir.Value) -> Any:
+    """``self`` where ``condition`` holds, else ``other``."""
+    if self.dtype != ir.DataType.BOOL:
+        return op.Where(condition, self, other)
+    return op.Or(op.And(condition, self), op.And(op.Not(condition), other))
+
+
+def masked_fill(self: ir.Value, mask: ir.Value, value: Any) -> Any:
+    """``value`` where ``mask`` holds, else ``self``."""
+    filling = op.CastLike(value, self) if isinstance(value, ir.Value) else constant(value, self.dtype)
+    if self.dtype == ir.DataType.BOOL:
+        return op.Or(op.And(mask, filling), op.And(op.Not(mask), self))
+    return op.Where(mask, filling, self)
 
 
 def neg(self: ir.Value) -> Any:
@@ -86,7 +102,10 @@ def table() -> dict[Callable[..., Any], Callable[..., Any]]:
     aten = torch.ops.aten
     return {
         aten.add.Tensor: add,
+        aten.masked_fill.Scalar: masked_fill,
+        aten.masked_fill.Tensor: masked_fill,
         aten.neg.default: neg,
+        aten.where.self: where,
         aten.div.Tensor_mode: divide,
         aten.div.Scalar_mode: divide,
         aten.floor_divide.default: floor_divide,

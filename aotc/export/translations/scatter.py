@@ -1,9 +1,9 @@
 """Scattering with a reduction.
 
 The exporter turns ``mean`` into a plain write, starts ``amax`` without self from the lowest finite number,
-and takes no ``src`` that is larger than ``index``. In eager every entry of ``index`` counts, repeated ones too;
-with ``include_self=False`` a place that is hit forgets its own value, and one that is not hit keeps it; the
-mean divides by the number of values, rounding down for integers.
+and takes no ``src`` that is larger than ``index``. In eager every entry of ``index`` counts, repeated ones
+too; with ``include_self=False`` a place that is hit forgets its own value, and one that is not hit keeps it;
+the mean divides by the number of values, rounding down for integers.
 See https://github.com/pytorch/pytorch/issues/152419 and https://github.com/microsoft/onnxruntime/issues/12119.
 """
 

@@ -1,8 +1,8 @@
 """Shifts of integers.
 
 The exporter lacks ``x << tensor`` and ``x >> tensor``, and gives int8 for uint8. In eager the right shift of
-a negative number is arithmetic, and a shift by a negative amount, or by the width of the type or more, gives 0,
-or -1 for the right shift of a negative number; BitShift leaves such amounts undefined.
+a negative number is arithmetic, and a shift by a negative amount, or by the width of the type or more, gives
+0, or -1 for the right shift of a negative number; BitShift leaves such amounts undefined.
 See https://github.com/microsoft/onnxruntime/issues/3821.
 """
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from aotc.rewrite import Pass
+from aotc_passes.lower_ort.exact_integer_sum import ExactIntegerSum
 from aotc_passes.lower_ort.expand_attention_mask import ExpandAttentionMask
 
-PASSES: tuple[type[Pass], ...] = (ExpandAttentionMask,)
+PASSES: tuple[type[Pass], ...] = (ExpandAttentionMask, ExactIntegerSum)
 """All lowering passes of ONNX Runtime, in the order in which they run."""
 
-__all__ = ["PASSES", "ExpandAttentionMask"]
+__all__ = ["PASSES", "ExactIntegerSum", "ExpandAttentionMask"]
