@@ -41,6 +41,11 @@ class Import:
     notes: tuple[str, ...]
 
 
+def is_onnx(path: Path) -> bool:
+    """Return whether ``path`` names an ONNX file and no Python file."""
+    return path.suffix.lower() == ".onnx"
+
+
 def open_source(path: Path, inputs: Feeds | None = None, profile: Dims | None = None) -> AnySource:
     """Return the source at ``path``: a Python file, or an ONNX file by its suffix.
 
@@ -52,7 +57,7 @@ def open_source(path: Path, inputs: Feeds | None = None, profile: Dims | None = 
     Raises:
         UsageError: There is no such file, it is no source, or it has inputs and profiles of its own.
     """
-    if path.suffix.lower() == ".onnx":
+    if is_onnx(path):
         return OnnxSource(path, inputs, profile or {})
     if inputs is not None or profile:
         raise UsageError(

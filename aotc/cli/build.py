@@ -63,7 +63,8 @@ def command(
         with StageProgress() as progress:
             progress("load", "")
             given = read_npz(inputs) if inputs is not None else None
-            result = build(open_source(source, given, dims), options, out, progress)
+            opened = open_source(source, given, dims)
+            result = build(opened, options, out, progress)
     except ParityError as error:
         show_verdict(error.verdict, as_json=as_json)
         raise
@@ -72,7 +73,7 @@ def command(
         result.verdict, as_json=as_json, bundle=path_text(out), digest=digest, notes=tuple(result.notes)
     )
     if not as_json:
-        say(f"verified against eager: {out} (digest {digest[:12]})")
+        say(f"verified against {opened.reference}: {out} (digest {digest[:12]})")
 
 
 def _profile(text: str) -> tuple[str, tuple[int, int, int]]:

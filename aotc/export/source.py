@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from aotc.errors import UsageError
 
@@ -40,6 +40,8 @@ class Source:
     accuracy: Callable[[Callable[..., Any]], float] | None = None
     path: str | None = None
     """The source file as the user named it, for messages."""
+    reference: ClassVar[str] = "eager"
+    """What the engine is compared with, for messages."""
 
 
 def load_source(path: Path) -> Source:
