@@ -45,6 +45,8 @@ def read_onnx(path: Path) -> onnx.ModelProto:
         raise _refused("holds no graph with outputs: it is empty or no ONNX file", path)
     for owner, tensor in _tensors(proto):
         _check_tensor(owner, tensor, path)
+    if sparse := next(_sparse(proto.graph), None):
+        raise _refused(f"keeps '{sparse}' as a sparse tensor, which the compiler does not read", path)
     _check_functions(proto, path)
     try:
         # By path and not by value: the checker is C++ and would be given a copy of the weights.
@@ -93,6 +95,17 @@ def _tensors_of_nodes(nodes: Any) -> Iterator[tuple[str, onnx.TensorProto]]:
             yield from ((owner, tensor) for tensor in dense)
             for graph in [*attribute.graphs, *([attribute.g] if attribute.HasField("g") else [])]:
                 yield from _tensors_of_graph(graph)
+
+
+def _sparse(graph: onnx.GraphProto) -> Iterator[str]:
+    """Yield the names of sparse tensors."""
+    yield from (sparse.values.name for sparse in graph.sparse_initializer)
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.HasField("sparse_tensor") or attribute.sparse_tensors:
+                yield node.name or node.output[0]
+            for inner in [attribute.g, *attribute.graphs]:
+                yield from _sparse(inner)
 
 
 def _check_tensor(owner: str, tensor: onnx.TensorProto, path: Path) -> None:

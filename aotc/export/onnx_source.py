@@ -85,7 +85,13 @@ def import_onnx(source: OnnxSource, proto: onnx.ModelProto, run: Run) -> Importe
         RefusedError: Something in it cannot be compiled; says what and why.
         UsageError: The inputs or dims that were given do not fit it.
     """
-    model = ir.from_proto(proto)
+    try:
+        model = ir.from_proto(proto)
+    except ir.serde.SerdeError as error:
+        cause = error.__cause__ or error
+        raise RefusedError(
+            f"the file cannot be read: {cause}", slug="onnx-file", where=source.path
+        ) from error
     external_data.set_base_dir(model.graph, source.file.parent)
     inputs = _input_specs(model)
     model = upgrade(model)
@@ -130,6 +136,8 @@ def read_source(source: OnnxSource) -> onnx.ModelProto:
 def _refuse_interface(proto: onnx.ModelProto) -> None:
     constants = {tensor.name for tensor in proto.graph.initializer}
     values = [("input", v) for v in proto.graph.input if v.name not in constants]
+    if not values:
+        raise RefusedError("the file has no inputs: it computes a constant", slug="onnx-interface")
     for kind, value in [*values, *(("output", v) for v in proto.graph.output)]:
         form = (value.type.WhichOneof("value") or "untyped").removesuffix("_type")
         if form != "tensor":

@@ -233,3 +233,18 @@ def test_a_function_that_calls_itself(tmp_path: Path) -> None:
     )
     with pytest.raises(RefusedError, match="calls itself"):
         read_onnx(path)
+
+
+def test_sparse_tensors(tmp_path: Path) -> None:
+    sparse = helper.make_sparse_tensor(constant("s", [5.0]), constant("i", [1], "int64"), [3])
+    graph = helper.make_graph(
+        [Node("Add", ["x", "s"], ["y"])], "g", [info("x", [3])], [info("y", [3])], sparse_initializer=[sparse]
+    )
+    opsets = [helper.make_opsetid("", 24)]
+    initialiser, attribute = tmp_path / "a.onnx", tmp_path / "b.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=10), initialiser)
+    nodes = [Node("Constant", [], ["s"], sparse_value=sparse), Node("Add", ["x", "s"], ["y"])]
+    save(attribute, nodes, [info("x", [3])], [info("y", [3])])
+    for path in (initialiser, attribute):
+        with pytest.raises(RefusedError, match="'s' as a sparse tensor"):
+            read_onnx(path)

@@ -217,3 +217,19 @@ def test_three_inputs_with_one_batch_and_one_length(tmp_path: Path) -> None:
     for shape in ((4, 5, 3), (4, 4, 3)):
         found = imported(path, {name: np.ones(shape, np.float32) for name in "abc"})
         assert [spec.shape for spec in found.signature.inputs] == [("a_0", "a_1", 3)] * 3
+
+
+def test_a_file_without_inputs(tmp_path: Path) -> None:
+    weight = [constant("w", [1, -2])]
+    path = save(tmp_path / "m.onnx", [Node("Relu", ["w"], ["y"])], [], [info("y", [2])], weight)
+    with pytest.raises(RefusedError, match="the file has no inputs"):
+        imported(path)
+
+
+@pytest.mark.parametrize("opset", [25, 26])
+def test_a_newer_opset_is_brought_back(opset: int, tmp_path: Path) -> None:
+    path = relu(tmp_path, "n", 3)
+    model = onnx.load(path)
+    model.opset_import[0].version = opset
+    onnx.save(model, path)
+    assert_converts(path, {"x": RNG.standard_normal((3, 3)).astype(np.float32)})
