@@ -146,10 +146,14 @@ def _refuse_interface(proto: onnx.ModelProto) -> None:
                 slug="onnx-interface",
                 hint="export the model with tensors as inputs and outputs",
             )
-        dtype = ir.DataType(value.type.tensor_type.elem_type)
-        if dtype not in DTYPES:
+        if _dtype(value) is None:
+            number = value.type.tensor_type.elem_type
+            known = onnx.TensorProto.DataType.values()
+            element = (
+                onnx.TensorProto.DataType.Name(number).lower() if number in known else f"of type {number}"
+            )
             raise RefusedError(
-                f"the {kind} '{value.name}' is {str(dtype).lower()}, which no array of this runtime holds",
+                f"the {kind} '{value.name}' is {element}, which no array of this runtime holds",
                 slug="unsupported-dtype",
                 hint="export the model with a cast at its edge",
             )
@@ -165,7 +169,7 @@ def has_interface(proto: onnx.ModelProto, signature: Signature) -> bool:
 
 
 def _dtype(value: onnx.ValueInfoProto) -> str | None:
-    return DTYPES.get(ir.DataType(value.type.tensor_type.elem_type))
+    return {int(dtype): name for dtype, name in DTYPES.items()}.get(value.type.tensor_type.elem_type)
 
 
 def _input_specs(model: ir.Model) -> tuple[TensorSpec, ...]:
