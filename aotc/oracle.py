@@ -77,7 +77,11 @@ class Oracle:
         model = isolate(node, inputs, opset_imports)
         feeds = {f"input_{i}": tensor.numpy() for i, tensor in enumerate(inputs) if tensor is not None}
         names = [str(output.name) for output in model.graph.outputs]
-        results = dict(zip(names, self._run(ir.to_proto(model), names, feeds), strict=True))
+        proto = ir.to_proto(model)
+        # A graph is a cycle: what it holds would stay until the next collection.
+        for value in model.graph.inputs:
+            value.const_value = None
+        results = dict(zip(names, self._run(proto, names, feeds), strict=True))
         return [results.get(f"output_{i}") for i in range(len(node.outputs))]
 
     def open_file(self, path: Path) -> Callable[[Mapping[str, Array]], list[Array]]:

@@ -42,6 +42,11 @@ class Import:
     notes: tuple[str, ...]
 
 
+def is_onnx(path: Path) -> bool:
+    """Return whether ``path`` names an ONNX file."""
+    return path.suffix.lower() == ".onnx"
+
+
 def open_source(
     path: Path, inputs: Feeds | None = None, sizes: Dims | None = None, *, trust_remote_code: bool = False
 ) -> AnySource:
@@ -57,7 +62,7 @@ def open_source(
         UsageError: There is no such file, it is no source, or it has inputs or profiles of its own.
         AotcError: As ``aotc.export.hf_folder.load_hf_folder``.
     """
-    if path.suffix.lower() == ".onnx":
+    if is_onnx(path):
         return OnnxSource(path, inputs, sizes or {})
     if inputs is not None:
         raise UsageError(

@@ -63,7 +63,7 @@ def command(
         result.verdict, as_json=as_json, bundle=path_text(out), digest=digest, notes=tuple(result.notes)
     )
     if not as_json:
-        say(f"verified against eager: {out} (digest {digest[:12]})")
+        say(f"verified against {opened.reference}: {out} (digest {digest[:12]})")
 
 
 def require_compiler() -> None:

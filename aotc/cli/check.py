@@ -45,7 +45,7 @@ def command(
 
     \b
     aotc check DIR                         replay its golden inputs; needs neither torch nor onnx
-    aotc check DIR SOURCE                  run eager again, on every case of the gate
+    aotc check DIR SOURCE                  run eager (or the ONNX file) again, on every case of the gate
     aotc check [DIR] SOURCE --inputs FILE  only the inputs in FILE; without DIR, build first, publish nothing
     """  # noqa: D301 - click takes the backspace character, not its escape, for a block to keep
     from aotc.cli.verdicts import show_verdict
@@ -66,7 +66,15 @@ def command(
         hint = f"aotc check {directory} SOURCE, which runs eager on every case" if source is None else None
         raise ParityError(verdict, where=verdict.worst()[0].engine, hint=hint)
     if not as_json:
-        say("verified on golden inputs" if source is None else "verified against eager")
+        say(f"verified {_against(source)}")
+
+
+def _against(source: Path | None) -> str:
+    if source is None:
+        return "on golden inputs"
+    from aotc.sources import is_onnx
+
+    return "against the untouched file" if is_onnx(source) else "against eager"
 
 
 def _sort(paths: tuple[Path, ...]) -> tuple[Path | None, Path | None]:
@@ -117,9 +125,9 @@ def _judge(
     if directory is None and only is None:
         raise UsageError("there is no bundle to check", hint=f"aotc build {path} -o DIR")
     require_compiler()
-    from aotc.sources import open_source
+    from aotc.sources import is_onnx, open_source
 
-    given = only if path.suffix == ".onnx" else None
+    given = only if is_onnx(path) else None
     if directory is not None and path.is_dir():
         sizes = sizes or _sizes_of(directory)
     source = open_source(path, given, sizes, trust_remote_code=options.trust_remote_code)

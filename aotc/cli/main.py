@@ -16,7 +16,7 @@ from aotc.cli import failures
 from aotc.errors import UsageError
 
 _COMMANDS = {
-    "build": "Compile a PyTorch model and verify it against eager.",
+    "build": "Compile a PyTorch model or an ONNX file and verify it against that.",
     "check": "Verify a bundle again: its golden inputs, or eager.",
     "run": "Run a bundle on inputs from a file or on drawn ones.",
     "bench": "Time a bundle, side by side with eager and the plain export.",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,8 @@ from aotc.signature import Profile, Signature
 
 Array = np.ndarray[Any, Any]
 Feeds = dict[str, Array]
+_MOST_PAIRED = 8
+"""Of more dims of one size than this, not all pairs are tried: each costs a run."""
 
 
 def find_equal_dims(
@@ -21,8 +23,8 @@ def find_equal_dims(
 ) -> dict[str, str]:
     """Return, by dim, the earlier dim that it must be equal to.
 
-    Two dims of the same size are one if the file refuses twice that size for either alone and accepts it for
-    both.
+    Dims of the same size are one if the file accepts twice that size for all of them and for no fewer: two
+    dims are tried before larger groups, those on the same axis before others.
 
     Args:
         signature: The inputs.
@@ -30,19 +32,40 @@ def find_equal_dims(
         accepts: Runs the untouched file.
     """
     sizes = signature.check(dict(example))
-    names = list(dict.fromkeys(size for spec in signature.inputs for size in spec.shape if size in sizes))
-    equal: dict[str, str] = {}
+    axes: dict[str, int] = {}
+    for spec in signature.inputs:
+        for axis, size in enumerate(spec.shape):
+            if size in sizes:
+                axes.setdefault(str(size), axis)
 
-    def doubled(*changed: Any) -> bool:
+    def doubled(changed: Collection[str]) -> bool:
         wanted = {name: 2 * size if name in changed else size for name, size in sizes.items()}
         return accepts({s.name: _resized(example[s.name], s.shape, wanted) for s in signature.inputs})
 
-    for earlier, later in itertools.combinations(names, 2):
-        if earlier in equal or later in equal or sizes[str(earlier)] != sizes[str(later)]:
-            continue
-        if not doubled(later) and not doubled(earlier) and doubled(earlier, later):
-            equal[str(later)] = str(earlier)
+    bound = [name for name in axes if not doubled([name])]
+    equal: dict[str, str] = {}
+    for group in _groups(bound, sizes, axes):
+        left = [name for name in group if name not in equal and name not in equal.values()]
+        if len(left) == len(group) and doubled(group) and not any(doubled(_without(group, n)) for n in group):
+            equal |= dict.fromkeys(group[1:], group[0])
     return equal
+
+
+def _groups(
+    names: Sequence[str], sizes: Mapping[str, int], axes: Mapping[str, int]
+) -> Iterator[tuple[str, ...]]:
+    """Yield the groups of dims to try, each at most once."""
+    by_size = [[n for n in names if sizes[n] == size] for size in dict.fromkeys(sizes[n] for n in names)]
+    for same in by_size:
+        if len(same) <= _MOST_PAIRED:
+            yield from itertools.combinations(same, 2)
+    for same in by_size:
+        on_axes = [tuple(n for n in same if axes[n] == axis) for axis in dict.fromkeys(axes[n] for n in same)]
+        yield from (group for group in dict.fromkeys([*on_axes, tuple(same)]) if len(group) > 2)
+
+
+def _without(group: Sequence[str], name: str) -> list[str]:
+    return [each for each in group if each != name]
 
 
 def _resized(array: Array, shape: tuple[int | str, ...], sizes: Mapping[str, int]) -> Array:

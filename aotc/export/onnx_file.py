@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
 import onnx
-from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+from google.protobuf.message import DecodeError, Message  # type: ignore[import-untyped]
 
 from aotc.errors import RefusedError, UsageError
 
@@ -43,8 +43,12 @@ def read_onnx(path: Path) -> onnx.ModelProto:
         raise _refused("is truncated or no ONNX file: it does not parse", path) from error
     if not proto.HasField("graph") or not proto.graph.output:
         raise _refused("holds no graph with outputs: it is empty or no ONNX file", path)
+    if not _is_text(proto):
+        raise _refused("has names that are not UTF-8", path)
     for owner, tensor in _tensors(proto):
         _check_tensor(owner, tensor, path)
+    if sparse := next(_sparse(proto.graph), None):
+        raise _refused(f"keeps '{sparse}' as a sparse tensor, which the compiler does not read", path)
     _check_functions(proto, path)
     try:
         # By path and not by value: the checker is C++ and would be given a copy of the weights.
@@ -61,6 +65,20 @@ def _refused(what: str, path: Path, *, slug: str = "onnx-file", hint: str | None
 def _first_lines(error: Exception) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return "; ".join(lines[:2])[:300] or type(error).__name__
+
+
+def _is_text(message: Message) -> bool:
+    """Return whether all strings in ``message`` are UTF-8; protobuf gives the others as bytes."""
+    for field, value in message.ListFields():
+        if field.cpp_type == field.CPPTYPE_MESSAGE:
+            parts = [value] if isinstance(value, Message) else value
+            if not all(_is_text(part) for part in parts if not isinstance(part, onnx.TensorProto)):
+                return False
+        elif field.type == field.TYPE_STRING:
+            texts = [value] if isinstance(value, str | bytes) else value
+            if not all(isinstance(text, str) for text in texts):
+                return False
+    return True
 
 
 def _tensors(proto: onnx.ModelProto) -> Iterator[tuple[str, onnx.TensorProto]]:
@@ -95,9 +113,22 @@ def _tensors_of_nodes(nodes: Any) -> Iterator[tuple[str, onnx.TensorProto]]:
                 yield from _tensors_of_graph(graph)
 
 
+def _sparse(graph: onnx.GraphProto) -> Iterator[str]:
+    """Yield the names of sparse tensors."""
+    yield from (sparse.values.name for sparse in graph.sparse_initializer)
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.HasField("sparse_tensor") or attribute.sparse_tensors:
+                yield node.name or node.output[0]
+            for inner in [attribute.g, *attribute.graphs]:
+                yield from _sparse(inner)
+
+
 def _check_tensor(owner: str, tensor: onnx.TensorProto, path: Path) -> None:
     if any(dim < 0 for dim in tensor.dims):
         raise _refused(f"gives the tensor '{owner}' a negative size: {list(tensor.dims)}", path)
+    if not isinstance(tensor.name, str):
+        raise _refused("has names that are not UTF-8", path)
     size = _bytes_of(tensor)
     if tensor.data_location == onnx.TensorProto.EXTERNAL:
         _check_external(owner, {entry.key: entry.value for entry in tensor.external_data}, size, path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import onnx
@@ -48,10 +48,11 @@ class OnnxSource:
     file: Path
     inputs: Feeds | None = None
     profile: Mapping[str, tuple[int, int, int]] = dataclasses.field(default_factory=dict)
-    accuracy: None = None
+    accuracy: ClassVar[None] = None
     """A file has no metric of its own."""
-    assets: tuple[Path, ...] = ()
-    notes: tuple[str, ...] = ()
+    reference: ClassVar[str] = "the untouched file"
+    assets: ClassVar[tuple[Path, ...]] = ()
+    notes: ClassVar[tuple[str, ...]] = ()
 
     @property
     def name(self) -> str:
@@ -86,7 +87,13 @@ def import_onnx(source: OnnxSource, proto: onnx.ModelProto, run: Run) -> Importe
         RefusedError: Something in it cannot be compiled; says what and why.
         UsageError: The inputs or dims that were given do not fit it.
     """
-    model = ir.from_proto(proto)
+    try:
+        model = ir.from_proto(proto)
+    except ir.serde.SerdeError as error:
+        cause = error.__cause__ or error
+        raise RefusedError(
+            f"the file cannot be read: {cause}", slug="onnx-file", where=source.path
+        ) from error
     external_data.set_base_dir(model.graph, source.file.parent)
     inputs = _input_specs(model)
     model = upgrade(model)
@@ -131,6 +138,8 @@ def read_source(source: OnnxSource) -> onnx.ModelProto:
 def _refuse_interface(proto: onnx.ModelProto) -> None:
     constants = {tensor.name for tensor in proto.graph.initializer}
     values = [("input", v) for v in proto.graph.input if v.name not in constants]
+    if not values:
+        raise RefusedError("the file has no inputs: it computes a constant", slug="onnx-interface")
     for kind, value in [*values, *(("output", v) for v in proto.graph.output)]:
         form = (value.type.WhichOneof("value") or "untyped").removesuffix("_type")
         if form != "tensor":
@@ -139,10 +148,14 @@ def _refuse_interface(proto: onnx.ModelProto) -> None:
                 slug="onnx-interface",
                 hint="export the model with tensors as inputs and outputs",
             )
-        dtype = ir.DataType(value.type.tensor_type.elem_type)
-        if dtype not in DTYPES:
+        if _dtype(value) is None:
+            number = value.type.tensor_type.elem_type
+            known = onnx.TensorProto.DataType.values()
+            element = (
+                onnx.TensorProto.DataType.Name(number).lower() if number in known else f"of type {number}"
+            )
             raise RefusedError(
-                f"the {kind} '{value.name}' is {str(dtype).lower()}, which no array of this runtime holds",
+                f"the {kind} '{value.name}' is {element}, which no array of this runtime holds",
                 slug="unsupported-dtype",
                 hint="export the model with a cast at its edge",
             )
@@ -158,7 +171,7 @@ def has_interface(proto: onnx.ModelProto, signature: Signature) -> bool:
 
 
 def _dtype(value: onnx.ValueInfoProto) -> str | None:
-    return DTYPES.get(ir.DataType(value.type.tensor_type.elem_type))
+    return {int(dtype): name for dtype, name in DTYPES.items()}.get(value.type.tensor_type.elem_type)
 
 
 def _input_specs(model: ir.Model) -> tuple[TensorSpec, ...]:

@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from aotc.errors import UsageError
 
@@ -44,6 +44,8 @@ class Source:
     """Files that travel in the bundle, under ``assets/``."""
     notes: Sequence[str] = ()
     """What the build should say about how the source was read."""
+    reference: ClassVar[str] = "eager"
+    """What the engine is compared with, for messages."""
 
 
 def load_source(path: Path) -> Source:

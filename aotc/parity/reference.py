@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -212,10 +213,15 @@ def _refuse_noise(
                 raise RefusedError(
                     f"eager {text} ({label}), so no engine can be compared with it",
                     slug="not-comparable",
-                    hint=f"compute it in float64 in forward, or set tolerance.{name} in aotc.toml",
+                    hint=f"compute it in float64 in forward, or set tolerance.{_key(name)} in aotc.toml",
                 )
             references[index] = references[index].model_copy(update={"outputs": None, "refusal": text})
             del group[index]
+
+
+def _key(name: str) -> str:
+    """Return ``name`` as a key of a TOML file."""
+    return name if re.fullmatch(r"[\w-]+", name, re.ASCII) else f'"{name}"'
 
 
 def _reference(case: Case, inputs: str, outputs: str | None, refusal: str | None) -> Reference:

@@ -7,7 +7,7 @@ from typing import Any
 
 import tiny_hf
 import transformers
-from tiny_hf import IMAGE, TEXT
+from tiny_hf import TEXT
 
 GROUPED = {"num_key_value_heads": 2, "head_dim": 8}
 

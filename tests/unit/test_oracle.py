@@ -1,13 +1,19 @@
 from __future__ import annotations
 
+import gc
+import weakref
+from pathlib import Path
+
 import ml_dtypes
 import numpy as np
+import onnx
 import onnx_ir as ir
 import pytest
 
 from aotc.errors import RefusedError
 from aotc.ir.text import from_text, to_text
 from aotc.oracle import Oracle
+from aotc.runtime.failures import runtime_failures
 
 HEADER = '<ir_version: 10, opset_import: ["" : 24]>\n'
 ORACLE = Oracle()
@@ -128,3 +134,38 @@ def test_nodes_with_subgraphs_and_unknown_domains_are_refused() -> None:
         ORACLE.evaluate(node, [ir.tensor(True)], {"": 24})
     with pytest.raises(RefusedError, match="the domain '' has no opset import"):
         ORACLE.evaluate(_node("y = Relu (x)"), [ir.tensor([1.0])], {"com.acme": 1})
+
+
+def test_what_was_evaluated_is_free_at_once() -> None:
+    """Not at the next collection of cycles: these are weights."""
+    node = ir.node("Neg", [ir.Value(name="x")])
+    node.outputs[0].name = "y"
+    array = np.ones((3, 4), np.float32)
+    alive = weakref.ref(array)
+    gc.disable()
+    try:
+        Oracle().evaluate(node, [ir.tensor(array)], {"": 24})
+        del array
+        assert alive() is None
+    finally:
+        gc.enable()
+
+
+def test_a_file_runs_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "m.onnx"
+    nodes = [onnx.helper.make_node("Gather", ["t", "i"], ["y"])]
+    table = onnx.numpy_helper.from_array(np.arange(3.0), "t")
+    values = [
+        onnx.helper.make_tensor_value_info("i", onnx.TensorProto.INT64, ["n"]),
+        onnx.helper.make_tensor_value_info("y", onnx.TensorProto.DOUBLE, ["n"]),
+    ]
+    graph = onnx.helper.make_graph(nodes, "g", values[:1], values[1:], [table])
+    opsets = [onnx.helper.make_opsetid("", 11)]
+    onnx.save(onnx.helper.make_model(graph, opset_imports=opsets, ir_version=7), path)
+    run = Oracle(1).open_file(path)
+    np.testing.assert_array_equal(run({"i": np.array([2, -1, 0])})[0], [2.0, 2.0, 0.0])
+    with pytest.raises(runtime_failures(), match="out of data bounds"):
+        run({"i": np.array([3])})
+    path.write_bytes(path.read_bytes().replace(b"Gather", b"Gothic"))
+    with pytest.raises(RefusedError, match=r"onnxruntime does not run this file: (.|\n)*Gothic"):
+        Oracle().open_file(path)

@@ -17,6 +17,7 @@ from onnx_files import constant, info, save
 
 from aotc.errors import RefusedError, UsageError
 from aotc.export.onnx_file import read_onnx
+from aotc.export.onnx_source import OnnxSource, read_source
 
 Node = helper.make_node
 SIZE = 4 * 300 * 4
@@ -233,3 +234,35 @@ def test_a_function_that_calls_itself(tmp_path: Path) -> None:
     )
     with pytest.raises(RefusedError, match="calls itself"):
         read_onnx(path)
+
+
+def test_sparse_tensors(tmp_path: Path) -> None:
+    sparse = helper.make_sparse_tensor(constant("s", [5.0]), constant("i", [1], "int64"), [3])
+    graph = helper.make_graph(
+        [Node("Add", ["x", "s"], ["y"])], "g", [info("x", [3])], [info("y", [3])], sparse_initializer=[sparse]
+    )
+    opsets = [helper.make_opsetid("", 24)]
+    initialiser, attribute = tmp_path / "a.onnx", tmp_path / "b.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=10), initialiser)
+    nodes = [Node("Constant", [], ["s"], sparse_value=sparse), Node("Add", ["x", "s"], ["y"])]
+    save(attribute, nodes, [info("x", [3])], [info("y", [3])])
+    for path in (initialiser, attribute):
+        with pytest.raises(RefusedError, match="'s' as a sparse tensor"):
+            read_onnx(path)
+
+
+def test_names_that_are_no_text(tmp_path: Path) -> None:
+    content = tiny(tmp_path).read_bytes()
+    for name in (b"graph", b"MatMul", b"\x01w"):
+        path = tmp_path / "damaged.onnx"
+        path.write_bytes(content.replace(name, name[:-1] + b"\xb1"))
+        with pytest.raises(RefusedError, match="names that are not UTF-8"):
+            read_onnx(path)
+
+
+def test_types_that_do_not_exist(tmp_path: Path) -> None:
+    model = onnx.load(tiny(tmp_path))
+    model.graph.input[0].type.tensor_type.elem_type = 33
+    onnx.save(model, tmp_path / "m.onnx")
+    with pytest.raises(RefusedError, match="the input 'x' is of type 33"):
+        read_source(OnnxSource(tmp_path / "m.onnx"))

@@ -208,3 +208,28 @@ def test_dims_that_the_file_requires_to_be_equal_are_one(tmp_path: Path) -> None
     assert found.notes[0] == "the dims 'a_0' and 'b_1' count as one: the file refuses other sizes"
     with pytest.raises(UsageError, match="'a_0' and 'b_1' are always equal"):
         imported(path, given, profile={"a_0": (1, 4, 5), "b_1": (2, 4, 6)})
+
+
+def test_three_inputs_with_one_batch_and_one_length(tmp_path: Path) -> None:
+    nodes = [Node("Concat", ["a", "b", "c"], ["y"], axis=2)]
+    inputs = [info(name, [None, None, 3]) for name in "abc"]
+    path = save(tmp_path / "m.onnx", nodes, inputs, [info("y", [None, None, 9])])
+    for shape in ((4, 5, 3), (4, 4, 3)):
+        found = imported(path, {name: np.ones(shape, np.float32) for name in "abc"})
+        assert [spec.shape for spec in found.signature.inputs] == [("a_0", "a_1", 3)] * 3
+
+
+def test_a_file_without_inputs(tmp_path: Path) -> None:
+    weight = [constant("w", [1, -2])]
+    path = save(tmp_path / "m.onnx", [Node("Relu", ["w"], ["y"])], [], [info("y", [2])], weight)
+    with pytest.raises(RefusedError, match="the file has no inputs"):
+        imported(path)
+
+
+@pytest.mark.parametrize("opset", [25, 26])
+def test_a_newer_opset_is_brought_back(opset: int, tmp_path: Path) -> None:
+    path = relu(tmp_path, "n", 3)
+    model = onnx.load(path)
+    model.opset_import[0].version = opset
+    onnx.save(model, path)
+    assert_converts(path, {"x": RNG.standard_normal((3, 3)).astype(np.float32)})
