@@ -16,6 +16,7 @@ from aotc.export.hf_weights import OFFLINE, as_refusal, load_model, quiet, store
 from aotc.export.source import Source
 
 CONFIG = "config.json"
+_STEPS = "modules.json"
 _PROCESSOR, _TOKENIZER = "preprocessor_config.json", "tokenizer_config.json"
 
 
@@ -59,8 +60,15 @@ def load_hf_folder(
         profiles=[derived.profile],
         path=_as_given(folder, sizes or {}, trust_remote_code),
         assets=assets,
-        notes=(*notes, *stored_precision(base), *derived.notes, *left),
+        notes=(*notes, *stored_precision(base), *derived.notes, *_further_steps(base), *left),
     )
+
+
+def _further_steps(folder: Path) -> tuple[str, ...]:
+    """Say what a sentence-transformers folder does after the model, which is described in other files."""
+    if not (folder / _STEPS).is_file():
+        return ()
+    return (f"{_STEPS} names steps around the model (pooling, normalising) that are not in the engine",)
 
 
 def _as_given(folder: Path, sizes: Mapping[str, Sizes], trust_remote_code: bool) -> str:

@@ -157,6 +157,13 @@ def test_files_that_are_neither_weights_nor_code_travel(bert: Path) -> None:
     assert source.notes == ("'a b.txt' does not travel in the bundle: not a name that one may have",)
 
 
+def test_steps_around_the_model_are_noted(bert: Path) -> None:
+    (bert / "modules.json").write_text("[]")
+    assert load_hf_folder(bert).notes == (
+        "modules.json names steps around the model (pooling, normalising) that are not in the engine",
+    )
+
+
 def test_assets_have_a_limit(bert: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hf_assets, "LARGEST", 2**20)
     (bert / "vocab.txt").write_bytes(bytes(2**20))
