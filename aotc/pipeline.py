@@ -86,7 +86,7 @@ def build(
         imported = with_index_ranges(imported, Eager(module, imported.rebuild, imported.signature).raises)
         signature, model = imported.signature, imported.model
         eager = Eager(module, imported.rebuild, signature)
-        given = given_inputs(source, module, signature)
+        given = given_inputs(source, module, signature, eager.run)
 
         clock.stage("eager")
         bounds = configured(options.tolerance, signature)

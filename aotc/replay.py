@@ -119,7 +119,8 @@ def _eager_side(
     if only is not None:
         cases = one_case(signature, only)
     else:
-        cases = all_cases(signature, given_inputs(source, module, signature), seed=seed)
+        given = given_inputs(source, module, signature, eager.run)
+        cases = all_cases(signature, given, seed=seed)
     try:
         references = write_references(
             eager, cases, folder, _configured(bundle.description), lambda label: progress("eager", label)
