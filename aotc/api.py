@@ -28,6 +28,7 @@ def build(
     more_inputs: Sequence[Any] = (),
     bad_inputs: Sequence[Any] = (),
     accuracy: Callable[[Callable[..., Any]], float] | None = None,
+    state: Mapping[str, str] | None = None,
     name: str | None = None,
     **options: Any,
 ) -> BuildResult:
@@ -44,6 +45,7 @@ def build(
         bad_inputs: Inputs that eager refuses; the engine must refuse them too.
         accuracy: Task metric, higher is better; it is given a function that takes what forward takes and
             returns its result in numpy.
+        state: Input name to output name: in a stream, the input of a call is the output of the one before.
         name: Name of the bundle; default: the class of ``module``.
         **options: Fields of ``aotc.config.Options``: threads, validate, disable, dump_dir, tolerance, seed.
 
@@ -63,6 +65,7 @@ def build(
         dynamic_shapes=dynamic_shapes,
         profiles=profiles,
         accuracy=accuracy,
+        state=state or {},
     )
     return pipeline.build(source, load_options({"target": target, **options}, Path.cwd()), Path(out))
 

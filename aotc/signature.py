@@ -6,7 +6,7 @@ call against it. It needs neither torch nor onnx.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -93,6 +93,8 @@ class Signature(_Frozen):
     conditions: tuple[str, ...] = ()
     """Conditions on sizes; where one does not hold, eager raises or the traced graph is not right."""
     bounds: dict[str, Bounds] = {}
+    state: dict[str, str] = {}
+    """Input by output: in a stream the input is what the output was in the call before."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Signature:
@@ -111,7 +113,27 @@ class Signature(_Frozen):
         for spec in self.inputs:
             if spec.range is not None and not spec.dtype.startswith(("int", "uint")):
                 raise ValueError(f"the input '{spec.name}' has an index range and is {spec.dtype}")
+        if fault := self.state_fault():
+            raise ValueError(fault)
         return self
+
+    def state_fault(self) -> str | None:
+        """Return what is wrong with ``state``: no such name, another dtype or shape, used twice; or None."""
+        inputs, outputs = {s.name: s for s in self.inputs}, {s.name: s for s in self.outputs}
+        for name, output in self.state.items():
+            if name not in inputs or output not in outputs:
+                kind, unknown = ("output", output) if name in inputs else ("input", name)
+                return f"state names the {kind} '{unknown}', which does not exist"
+            before, after = _type_text(inputs[name]), _type_text(outputs[output])
+            if before != after:
+                return f"the state '{name}' is {before}, the output '{output}' is {after}"
+            if list(self.state.values()).count(output) > 1:
+                return f"the output '{output}' is the next value of two states"
+        for argument in self.arguments:
+            kept = [leaf.name in self.state for leaf in tree.leaves(argument.tree)]
+            if any(kept) and not all(kept):
+                return f"the argument '{argument.name}' holds state beside other tensors"
+        return None
 
     @property
     def dims(self) -> tuple[str, ...]:
@@ -124,14 +146,16 @@ class Signature(_Frozen):
         Raises:
             InputError: Missing or unknown arguments, or another structure than at build time.
         """
-        values = self._bind_arguments(args, kwargs)
-        flat: dict[str, Any] = {}
-        for argument in self.arguments:
-            if argument.name in values:
-                flat.update(tree.flatten(argument.tree, values[argument.name], argument.name))
-            elif any(tree.leaves(argument.tree)):
-                raise InputError(f"the argument '{argument.name}' is missing")
-        return flat
+        return _flatten_arguments(self.arguments, args, kwargs)
+
+    def flatten_step(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """Return the tensors of a call in a stream: as :meth:`flatten_call`, without the state's arguments.
+
+        Raises:
+            InputError: Missing or unknown arguments, or another structure than at build time.
+        """
+        given = [a for a in self.arguments if not any(x.name in self.state for x in tree.leaves(a.tree))]
+        return _flatten_arguments(given, args, kwargs)
 
     def without_size_zero(self, names: set[str]) -> Signature:
         """Return a signature that refuses size 0 of the dims in ``names``."""
@@ -148,24 +172,6 @@ class Signature(_Frozen):
     def with_conditions(self, conditions: Iterable[str]) -> Signature:
         """Return a signature that also refuses sizes at which one of ``conditions`` does not hold."""
         return self.model_copy(update={"conditions": tuple(dict.fromkeys((*self.conditions, *conditions)))})
-
-    def _bind_arguments(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        positional = [a for a in self.arguments if a.kind == "positional"]
-        variadic = [a.name for a in self.arguments if a.kind == "variadic"]
-        extra = args[len(positional) :]
-        if extra and not variadic:
-            raise InputError(f"forward takes {len(positional)} positional arguments, not {len(args)}")
-        values = {a.name: value for a, value in zip(positional, args, strict=False)}
-        if variadic:
-            values[variadic[0]] = extra
-        known = {a.name for a in self.arguments}
-        for name, value in kwargs.items():
-            if name not in known or name in values:
-                raise InputError(
-                    f"unexpected argument '{name}'", hint=f"forward takes {', '.join(sorted(known))}"
-                )
-            values[name] = value
-        return values
 
     def unflatten_result(self, outputs: Mapping[str, Any]) -> Any:
         """Rebuild forward's result from the outputs by name."""
@@ -193,14 +199,19 @@ class Signature(_Frozen):
                 _check_range(spec, spec.range, feeds[spec.name], sizes)
         return sizes
 
-    def _solve(self, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, int]:
-        """Bind symbols from the axes that are one symbol alone, then compare every axis."""
+    def bind_dims(self, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, int]:
+        """Return the sizes of the symbols that an axis of the inputs in ``shapes`` is alone."""
         sizes: dict[str, int] = {}
-        axes = [(s, axis, size) for s in self.inputs for axis, size in enumerate(s.shape)]
-        for spec, axis, size in axes:
-            if isinstance(size, str) and dims.is_symbol(size):
-                sizes.setdefault(size, shapes[spec.name][axis])
-        for spec, axis, size in axes:
+        for spec in self.inputs:
+            for size, got in zip(spec.shape, shapes.get(spec.name, ()), strict=False):
+                if isinstance(size, str) and dims.is_symbol(size):
+                    sizes.setdefault(size, got)
+        return sizes
+
+    def _solve(self, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, int]:
+        """Bind the symbols, then compare every axis."""
+        sizes = self.bind_dims(shapes)
+        for spec, axis, size in [(s, axis, size) for s in self.inputs for axis, size in enumerate(s.shape)]:
             got, want = shapes[spec.name][axis], dims.evaluate(size, sizes)
             if got != want:
                 label = f"'{size}' = {want}" if isinstance(size, str) else str(want)
@@ -234,6 +245,43 @@ class Signature(_Frozen):
             if not allowed.min <= sizes[name] <= allowed.max:
                 return f"'{name}' must be {allowed.min} to {allowed.max}, not {sizes[name]}"
         return None
+
+
+def _flatten_arguments(
+    arguments: Sequence[Argument], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> dict[str, Any]:
+    values = _bind_arguments(arguments, args, kwargs)
+    flat: dict[str, Any] = {}
+    for argument in arguments:
+        if argument.name in values:
+            flat.update(tree.flatten(argument.tree, values[argument.name], argument.name))
+        elif any(tree.leaves(argument.tree)):
+            raise InputError(f"the argument '{argument.name}' is missing")
+    return flat
+
+
+def _bind_arguments(
+    arguments: Sequence[Argument], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> dict[str, Any]:
+    positional = [a for a in arguments if a.kind == "positional"]
+    variadic = [a.name for a in arguments if a.kind == "variadic"]
+    extra = args[len(positional) :]
+    if extra and not variadic:
+        raise InputError(f"forward takes {len(positional)} positional arguments, not {len(args)}")
+    values = {a.name: value for a, value in zip(positional, args, strict=False)}
+    if variadic:
+        values[variadic[0]] = extra
+    known = {a.name for a in arguments}
+    for name, value in kwargs.items():
+        if name not in known or name in values:
+            hint = f"forward takes {', '.join(sorted(known))}"
+            raise InputError(f"unexpected argument '{name}'", hint=hint)
+        values[name] = value
+    return values
+
+
+def _type_text(spec: TensorSpec) -> str:
+    return f"{spec.dtype} [{', '.join(map(str, spec.shape))}]"
 
 
 def _check_type(spec: TensorSpec, value: np.ndarray[Any, Any]) -> None:

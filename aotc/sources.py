@@ -96,7 +96,7 @@ def import_source(source: AnySource, oracle: Oracle) -> Import:
     imported = import_module(module, source)
     imported = with_index_ranges(imported, Eager(module, imported.rebuild, imported.signature).raises)
     eager = Eager(module, imported.rebuild, imported.signature)
-    given = tuple(given_inputs(source, module, imported.signature))
+    given = tuple(given_inputs(source, module, imported.signature, eager.run))
     return Import(imported.model, eager, given, imported.notes)
 
 
@@ -138,4 +138,4 @@ def reference_again(
             hint="build the bundle again from this source",
         )
     eager = Eager(module, lambda tensors: rebuild(call, tensors), signature)
-    return eager, tuple(given_inputs(source, module, signature))
+    return eager, tuple(given_inputs(source, module, signature, eager.run))

@@ -16,6 +16,8 @@ def print_signature(signature: Signature, verified: Sequence[dict[str, int]]) ->
     rows = [_row("input", spec) for spec in signature.inputs]
     rows += [_row("output", spec) for spec in signature.outputs]
     console().print(table(["", "name", "dtype", "shape", "values"], rows))
+    for name, output in signature.state.items():
+        say(f"state: {name} is {output} of the call before")
     for index, profile in enumerate(signature.profiles):
         sizes = ", ".join(f"{name} {p.min} to {p.max} (opt {p.opt})" for name, p in profile.items())
         say(f"profile {index}: {sizes}")

@@ -22,6 +22,7 @@ from aotc.export.index_ranges import Raises, find_index_ranges
 from aotc.export.module_state import unchanged
 from aotc.export.refusals import traceback_line
 from aotc.export.source import Source
+from aotc.export.stream import RunFlat, later_steps, with_state
 from aotc.export.to_onnx import rename_dims, to_onnx
 from aotc.export.trace import Trace, trace
 from aotc.signature import IndexRange, Signature, TensorSpec, parse_profiles
@@ -102,7 +103,7 @@ def import_module(module: nn.Module, source: Source) -> Imported:
         bounds=merge_bounds(traced.bounds, equal),
     )
     _refuse_unbound_dims(signature)
-    signature = _with_profiles(signature, source)
+    signature = with_state(_with_profiles(signature, source), source.state)
     notes = (
         *map(str, static),
         *(note(later, earlier) for later, earlier in equal.items()),
@@ -150,11 +151,15 @@ def _run_once(module: nn.Module, call: BoundCall) -> None:
         ) from error
 
 
-def given_inputs(source: Source, module: nn.Module, signature: Signature) -> list[tuple[str, bool, Feeds]]:
+def given_inputs(
+    source: Source, module: nn.Module, signature: Signature, run: RunFlat
+) -> list[tuple[str, bool, Feeds]]:
     """Return (label, valid, flat inputs) of everything that the source gives, the example first.
 
+    If it has state, the next steps of the example's stream come last; ``run`` runs eager for them.
+
     Raises:
-        UsageError: more_inputs() do not fit forward or the signature.
+        UsageError: more_inputs() do not fit forward or the signature, or eager refuses its own state.
     """
     named = [("example", True, source.inputs)]
     named += [(f"more_inputs[{i}]", True, inputs) for i, inputs in enumerate(source.more_inputs)]
@@ -175,7 +180,7 @@ def given_inputs(source: Source, module: nn.Module, signature: Signature) -> lis
                 hint=error.hint or "correct it, or widen dynamic_shapes and profiles",
             ) from error
         result.append((label, valid, feeds))
-    return result
+    return result + later_steps(result[0][2], signature, run)
 
 
 def with_index_ranges(imported: Imported, raises: Raises) -> Imported:

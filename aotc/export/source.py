@@ -38,6 +38,8 @@ class Source:
     dynamic_shapes: Any = None
     profiles: Sequence[Mapping[str, Any]] = ()
     accuracy: Callable[[Callable[..., Any]], float] | None = None
+    state: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """Input name to output name: in a stream, the input of a call is the output of the one before."""
     path: str | None = None
     """The source as the user named it, for messages."""
     assets: Sequence[Path] = ()
@@ -75,6 +77,7 @@ def load_source(path: Path) -> Source:
         dynamic_shapes=getattr(module, "dynamic_shapes", None),
         profiles=getattr(module, "profiles", ()),
         accuracy=getattr(module, "accuracy", None),
+        state=getattr(module, "state", {}),
         path=str(path),
     )
 

@@ -10,6 +10,7 @@ from aotc.bundle import Description
 from aotc.errors import AotcError, InputError, UsageError
 from aotc.runtime.arrays import Array, to_array
 from aotc.runtime.failures import is_invalid_argument, runtime_failures, text_of
+from aotc.runtime.stream import Session
 from aotc.signature import Signature
 
 
@@ -95,6 +96,18 @@ class Engine:
             known = ", ".join(self._assets) or "none"
             raise UsageError(f"the bundle has no asset {name!r}", slug="asset", hint=f"assets: {known}")
         return bytes(self._assets[name])
+
+    def session(self, /, **state: Any) -> Session:
+        """Start a stream: the result keeps the state between its calls, one for each stream.
+
+        Args:
+            **state: First values by input name. The rest starts as zeros, in the sizes of the first call.
+
+        Raises:
+            InputError: ``state`` has a name that is no state, or no array.
+            UsageError: The source declared no state.
+        """
+        return Session(self, state)
 
     def close(self) -> None:
         """Let go of the session and the bundle's memory. Calling it twice is fine."""

@@ -11,7 +11,7 @@ from commandline import COMPILER, aotc
 
 from aotc.bundle import Description, seal
 from aotc.cli.operators import grouped
-from aotc.cli.signatures import call_text
+from aotc.cli.signatures import call_text, print_signature
 from aotc.signature import Argument, Signature, TensorSpec
 from aotc.tree import ConstantLeaf, Dict, Sequence, TensorLeaf
 
@@ -146,6 +146,18 @@ def test_nesting_is_written_as_python_writes_it() -> None:
     assert call_text(signature) == (
         "forward(x, flag=None, *rest=(), s=State(a: s.a, b: s.b)) -> [(u,), {v: v}]"
     )
+
+
+def test_state_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    signature = Signature(
+        arguments=(Argument(name="h", kind="positional", tree=TensorLeaf(name="h")),),
+        inputs=(spec("h"),),
+        outputs=(spec("output"),),
+        result=TensorLeaf(name="output"),
+        state={"h": "output"},
+    )
+    print_signature(signature, ())
+    assert "state: h is output of the call before" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

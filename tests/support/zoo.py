@@ -1,4 +1,4 @@
-"""The zoo: small models with random weights of the architectures that people deploy, each from its configuration."""
+"""The zoo: small models with random weights, each from its configuration."""
 
 from __future__ import annotations
 

@@ -172,6 +172,54 @@ def test_torch_and_numpy_bind_alike() -> None:
     assert signature().flatten_call(tensor, mask=array) == {"x": tensor, "mask": array}
 
 
+def stateful(state: dict[str, str], **changes: Any) -> Signature:
+    h = TensorSpec(name="h", dtype="float32", shape=("batch", 4))
+    return signature(
+        **{"arguments": (*signature().arguments, argument("h", leaf("h"))), "inputs": (X, MASK, h)} | changes,
+        state=state,
+    )
+
+
+def test_a_step_binds_without_the_state() -> None:
+    x, mask = object_array("x"), object_array("m")
+    first = (argument("h", leaf("h")), *signature().arguments)
+    assert stateful({"h": "output"}, arguments=first).flatten_step(x, mask) == {"x": x, "mask": mask}
+    with pytest.raises(InputError, match="forward takes 2 positional arguments, not 3"):
+        stateful({"h": "output"}).flatten_step(x, mask, x)
+
+
+PAIR = (
+    argument("x", leaf("x")),
+    argument("both", tree.Sequence(kind="tuple", items=(leaf("mask"), leaf("h")))),
+)
+
+
+@pytest.mark.parametrize(
+    ("state", "changes", "message"),
+    [
+        ({"g": "output"}, {}, "state names the input 'g', which does not exist"),
+        ({"h": "out"}, {}, "state names the output 'out', which does not exist"),
+        (
+            {"x": "output"},
+            {},
+            r"the state 'x' is float32 \[batch, seq, 4\], the output 'output' is float32 \[batch, 4\]",
+        ),
+        ({"mask": "output"}, {}, r"the state 'mask' is int64 .* the output 'output' is float32"),
+        (
+            {"h": "output", "x": "output"},
+            {"inputs": (Y.model_copy(update={"name": "x"}), MASK, Y.model_copy(update={"name": "h"}))},
+            "the output 'output' is the next value of two states",
+        ),
+        ({"h": "output"}, {"arguments": PAIR}, "the argument 'both' holds state beside other tensors"),
+    ],
+)
+def test_state_that_cannot_be_is_refused(
+    state: dict[str, str], changes: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ValidationError, match=message):
+        stateful(state, **changes)
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

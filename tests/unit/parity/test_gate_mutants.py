@@ -57,7 +57,7 @@ def record(name: str, folder: Path) -> Recorded:
     found = with_index_ranges(found, Eager(module, found.rebuild, found.signature).raises)
     run_passes(found.model, OPTIMISE, Context(ORACLE))
     eager = Eager(module, found.rebuild, found.signature)
-    given = given_inputs(source, module, found.signature)
+    given = given_inputs(source, module, found.signature, eager.run)
     return at_seed(Recorded(found.model, eager, given, [], folder), 0, folder)
 
 
