@@ -20,7 +20,7 @@ ATTENTION = ("sdpa", "eager")
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """One build: ``outcome`` is ``verified`` or what the error says, ``ratio`` the worst error over its bound."""
+    """One build: ``outcome`` is ``verified`` or what the error says, ``ratio`` the worst error by bound."""
 
     name: str
     attention: str
