@@ -278,4 +278,10 @@ def _with_profiles(signature: Signature, source: Source) -> Signature:
                     slug="profile",
                     hint=f"set its max to {bounds.max}, or lift the limit in the model or in dynamic_shapes",
                 )
-    return signature.model_copy(update={"profiles": profiles})
+    # A lower limit is what the trace assumed; a profile that goes below it is verified there.
+    lowest = {name: min(p[name].min for p in profiles if name in p) for name in set().union(*profiles)}
+    bounds = {
+        name: known.model_copy(update={"min": min(known.min, lowest.get(name, known.min))})
+        for name, known in signature.bounds.items()
+    }
+    return signature.model_copy(update={"profiles": profiles, "bounds": bounds})
