@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import onnx
+import onnx.inliner
+import onnx.shape_inference
+import onnx.version_converter
 import onnx_ir as ir
 from onnx_ir.passes import common as passes
 
@@ -16,6 +19,7 @@ from aotc.ir.walk import graphs, is_op
 _IR_VERSION = 10
 _SMALL = 1024
 """Elements of the constants that the converter is shown: some adapters read them (Upsample's scales)."""
+_FAILURES = (RuntimeError, onnx.version_converter.ConvertError, onnx.shape_inference.InferenceError)
 _HARDMAX_13 = 13
 _RESIZE_11 = 11
 """Before this opset Resize had no modes: it mapped coordinates by their ratio alone and rounded down."""
@@ -85,8 +89,6 @@ def _put_back(model: ir.Model, weights: Mapping[str, ir.TensorProtocol]) -> None
 
 
 def _inlined(proto: onnx.ModelProto) -> onnx.ModelProto:
-    import onnx.inliner
-
     try:
         return onnx.inliner.inline_local_functions(proto, convert_version=True)
     except RuntimeError as error:
@@ -96,15 +98,11 @@ def _inlined(proto: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def _converted(proto: onnx.ModelProto) -> onnx.ModelProto:
-    import onnx.version_converter
-
     try:
         return onnx.version_converter.convert_version(proto, OPSET)
-    except onnx.shape_inference.InferenceError:
-        if _forget_shapes(proto.graph):  # those in the file were wrong
-            return _converted(proto)
-        raise
-    except (RuntimeError, onnx.version_converter.ConvertError) as error:
+    except _FAILURES as error:
+        if isinstance(error, onnx.shape_inference.InferenceError) and _forget_shapes(proto.graph):
+            return _converted(proto)  # the shapes in the file were wrong
         node, why = _culprit(proto) or (None, error)
         what = "this file" if node is None else f"{node.op_type} '{node.name or node.output[0]}'"
         version = next((o.version for o in proto.opset_import if o.domain in ("", "ai.onnx")), None)
@@ -139,7 +137,7 @@ def _culprit(proto: onnx.ModelProto) -> tuple[onnx.NodeProto, Exception] | None:
         model = onnx.helper.make_model(alone, opset_imports=proto.opset_import, ir_version=proto.ir_version)
         try:
             onnx.version_converter.convert_version(model, OPSET)
-        except (RuntimeError, onnx.version_converter.ConvertError) as error:
+        except _FAILURES as error:
             return node, error
     return None
 

@@ -242,7 +242,7 @@ def _expect_or_fall_back(
         raise UsageError(
             f"eager refuses inputs that the source or a profile allows ({case.label}): {what}",
             slug="eager-refuses",
-            hint="narrow the profile, or correct inputs() and more_inputs()",
+            hint="narrow the profile, or correct the example inputs",
         )
     return case, expected
 

@@ -154,6 +154,11 @@ PACKAGED = {
         "x_2": (48, 48, 48),
         "p2o_DynamicDimension_1": (48, 96, 160),
     },
+    "rapidocr_onnxruntime/models/ch_PP-OCRv4_det_infer.onnx": {
+        "p2o_DynamicDimension_0": (1, 1, 2),
+        "p2o_DynamicDimension_1": (64, 64, 64),
+        "p2o_DynamicDimension_2": (96, 96, 96),
+    },
     "silero_vad/data/silero_vad_openvino_16k.onnx": {},
     "silero_vad/data/silero_vad_16k_sequence.onnx": {"sequence_length": (1, 2, 5)},
     "silero_vad/data/silero_vad_16k_op15.onnx": {"batch": (1, 1, 3), "sequence": (512, 512, 512)},

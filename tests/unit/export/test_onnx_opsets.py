@@ -385,3 +385,17 @@ def test_any_chain_of_old_operators(tmp_path: Path, chain: tuple[int, list[onnx.
         opset=opset,
     )
     assert_converts(path, {"x": X[0]}, rtol=2e-6)
+
+
+@pytest.mark.parametrize(("output", "inner"), [([3], [5, 5]), ([4], None), ([1, 1, 1], None)])
+def test_shapes_that_the_file_gets_wrong_do_not_stop_the_conversion(
+    output: list[int], inner: list[int] | None, tmp_path: Path
+) -> None:
+    nodes = [Node("ReduceSum", ["x"], ["s"], axes=[0], keepdims=0), Node("Relu", ["s"], ["y"])]
+    path = save(tmp_path / "m.onnx", nodes, [info("x", [2, 3])], [info("y", output)], opset=9)
+    if inner is not None:
+        model = onnx.load(path)
+        model.graph.value_info.append(info("s", inner))
+        onnx.save(model, path)
+    found = assert_converts(path, {"x": X[0, 0, :2, :3]})
+    assert found.signature.outputs[0].shape == (3,)
