@@ -91,7 +91,7 @@ def _walk(spec: Any, part: Tree, path: str, axes: Axes) -> None:
 
 def _walk_fields(spec: Any, part: tree.Dict, path: str, axes: Axes) -> None:
     leaves = list(tree.leaves(part))
-    if isinstance(spec, list | tuple) and len(spec) == len(leaves):
+    if part.kind == "record" and isinstance(spec, list | tuple) and len(spec) == len(leaves):
         # torch.export takes a registered class as the list of its tensors.
         for item_spec, leaf in zip(spec, leaves, strict=True):
             _walk(item_spec, leaf, leaf.name, axes)

@@ -1,7 +1,7 @@
 """Outputs in the dtype that eager returns.
 
 The exporter computes what eager computes in "op math" (a sum of float16, say) in float32 and casts the result
-back for every reader but one: the graph's own output.
+back for every reader but one: the graph's own output. See https://github.com/pytorch/pytorch/issues/106298.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 The exporter makes a loop with nested branches, which its own clean-up leaves half removed, and which gives
 the last bag another mean. In eager a bag is the sum, mean or maximum of the rows between two offsets; rows of
-``padding_idx`` do not count, and an empty bag is 0.
+``padding_idx`` do not count, and an empty bag is 0. See https://github.com/pytorch/pytorch/issues/128930 and
+https://github.com/pytorch/pytorch/issues/25469.
 """
 
 from __future__ import annotations
