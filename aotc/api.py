@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aotc.config import load_options
-from aotc.export.source import Source, load_source
+from aotc.export.source import Source
 from aotc.parity.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -77,7 +77,8 @@ def check(
 
     Args:
         bundle: The folder.
-        source: A source file: eager is run again. Without it the golden inputs are replayed, without torch.
+        source: A source file or a Hugging Face folder: eager is run again. Without it the golden inputs are
+            replayed, without torch.
         threads: Threads of the engine.
 
     Raises:
@@ -88,4 +89,5 @@ def check(
 
     if source is None:
         return replay.check_golden(Path(bundle), threads)[0]
-    return replay.check_source(Path(bundle), load_source(Path(source)), threads=threads)[0]
+    loaded = replay.load_source_of(Path(bundle), Path(source))
+    return replay.check_source(Path(bundle), loaded, threads=threads)[0]

@@ -8,10 +8,10 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from aotc.bundle import Checked, Description, OpenBundle, open_bundle, write_checked
+from aotc.bundle import Checked, Description, OpenBundle, open_bundle, verify_bundle, write_checked
 from aotc.environment import environment
 from aotc.errors import CompatibilityError, RefusedError
-from aotc.export.source import Source
+from aotc.export.source import Source, load_source
 from aotc.parity.cases import all_cases, one_case
 from aotc.parity.gate import judge
 from aotc.parity.golden import Reference
@@ -54,6 +54,21 @@ def check_golden(
             verdict = _verdict(engine, EngineVerdict(engine=engine.file, cases=cases), None)
     _record(directory, description, verdict)
     return verdict, description
+
+
+def load_source_of(directory: Path, path: Path, *, trust_remote_code: bool = False) -> Source:
+    """Return the source at ``path``, with example inputs of the sizes that the bundle ``directory`` allows.
+
+    A Python file says its sizes itself; those of a folder may have been given when the bundle was built.
+
+    Raises:
+        AotcError: As ``aotc.export.source.load_source``, and as ``aotc.load``.
+    """
+    sizes = {}
+    if path.is_dir():
+        profiles = verify_bundle(directory).signature.profiles
+        sizes = {name: (p.min, p.opt, p.max) for name, p in profiles[0].items()} if profiles else {}
+    return load_source(path, sizes=sizes, trust_remote_code=trust_remote_code)
 
 
 def check_source(

@@ -111,18 +111,22 @@ def _judge(
     """Compare with eager: the bundle, or without one a build of its own."""
     from aotc.cli.arrays import read_npz
     from aotc.cli.build import require_compiler
-    from aotc.replay import check_source
+    from aotc.replay import check_source, load_source_of
 
     only = read_npz(inputs) if inputs is not None else None
     if directory is None and only is None:
         raise UsageError("there is no bundle to check", hint=f"aotc build {path} -o DIR")
+    if directory is not None and sizes:
+        raise UsageError("a bundle has sizes of its own", slug="dim", hint="leave out --dim, or the bundle")
     require_compiler()
     from aotc.export.source import load_source
 
-    source = load_source(path, sizes=sizes, trust_remote_code=options.trust_remote_code)
+    trusted = options.trust_remote_code
     if directory is None:
         assert only is not None
+        source = load_source(path, sizes=sizes, trust_remote_code=trusted)
         return _build_and_judge(source, only, options, progress), None
+    source = load_source_of(directory, path, trust_remote_code=trusted)
     verdict, description = check_source(
         directory, source, threads=options.threads, seed=options.seed, only=only, progress=progress
     )
