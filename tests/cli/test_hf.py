@@ -59,7 +59,10 @@ def test_3_refused_with_the_place(cli, bert: Path) -> None:
     assert not Path("new").exists()
 
 
-def test_3_code_of_the_folder_is_not_run(cli, bert: Path) -> None:
+def test_3_code_of_the_folder_is_not_run(cli, bert: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import transformers.dynamic_module_utils as dynamic
+
+    monkeypatch.setattr(dynamic, "HF_MODULES_CACHE", str(bert.parent / "modules"))
     (bert / "own.py").write_text("raise SystemExit('ran')")
     tiny_hf.edit_config(bert, auto_map={"AutoModel": "own.Own"}, architectures=["Own"])
     done = cli("build", bert, "-o", "new")
