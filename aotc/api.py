@@ -80,7 +80,8 @@ def check(
 
     Args:
         bundle: The folder.
-        source: A source file: eager is run again. Without it the golden inputs are replayed, without torch.
+        source: A source file or a Hugging Face folder: eager is run again. Without it the golden inputs are
+            replayed, without torch.
         threads: Threads of the engine.
 
     Raises:
@@ -88,8 +89,9 @@ def check(
         AotcError: As ``aotc.load``.
     """
     from aotc import replay
-    from aotc.sources import open_source
+    from aotc.sources import open_source_of
 
     if source is None:
         return replay.check_golden(Path(bundle), threads)[0]
-    return replay.check_source(Path(bundle), open_source(Path(source)), threads=threads)[0]
+    loaded = open_source_of(Path(bundle), Path(source))
+    return replay.check_source(Path(bundle), loaded, threads=threads)[0]

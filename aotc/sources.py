@@ -12,7 +12,7 @@ from pathlib import Path
 
 import onnx_ir as ir
 
-from aotc.bundle import OpenBundle
+from aotc.bundle import OpenBundle, verify_bundle
 from aotc.errors import CompatibilityError, UsageError
 from aotc.export.call import bind, rebuild
 from aotc.export.guards import refuse_module, refuse_training
@@ -77,6 +77,21 @@ def open_source(
             hint=f"write the sizes into profiles in {path.name}",
         )
     return load_source(path)
+
+
+def open_source_of(directory: Path, path: Path, *, trust_remote_code: bool = False) -> AnySource:
+    """Return the source at ``path``, with example inputs of the sizes that the bundle ``directory`` allows.
+
+    A Python file says its sizes itself; those of a folder may have been given when the bundle was built.
+
+    Raises:
+        AotcError: As ``open_source`` and ``aotc.load``.
+    """
+    sizes = {}
+    if path.is_dir():
+        profiles = verify_bundle(directory).signature.profiles
+        sizes = {name: (p.min, p.opt, p.max) for name, p in profiles[0].items()} if profiles else {}
+    return open_source(path, sizes=sizes, trust_remote_code=trust_remote_code)
 
 
 def import_source(source: AnySource, oracle: Oracle) -> Import:

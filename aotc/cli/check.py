@@ -124,28 +124,22 @@ def _judge(
     only = read_npz(inputs) if inputs is not None else None
     if directory is None and only is None:
         raise UsageError("there is no bundle to check", hint=f"aotc build {path} -o DIR")
+    if directory is not None and sizes:
+        raise UsageError("a bundle has sizes of its own", slug="dim", hint="leave out --dim, or the bundle")
     require_compiler()
-    from aotc.sources import is_onnx, open_source
+    from aotc.sources import is_onnx, open_source, open_source_of
 
-    given = only if is_onnx(path) else None
-    if directory is not None and path.is_dir():
-        sizes = sizes or _sizes_of(directory)
-    source = open_source(path, given, sizes, trust_remote_code=options.trust_remote_code)
+    trusted = options.trust_remote_code
     if directory is None:
         assert only is not None
+        given = only if is_onnx(path) else None
+        source = open_source(path, given, sizes, trust_remote_code=trusted)
         return _build_and_judge(source, only, options, progress), None
+    source = open_source_of(directory, path, trust_remote_code=trusted)
     verdict, description = check_source(
         directory, source, threads=options.threads, seed=options.seed, only=only, progress=progress
     )
     return verdict, description.digest
-
-
-def _sizes_of(directory: Path) -> dict[str, Sizes]:
-    """Return the sizes that a bundle was built for, to read a source without sizes of its own alike."""
-    from aotc.bundle import verify_bundle
-
-    profiles = verify_bundle(directory).signature.profiles
-    return {name: (p.min, p.opt, p.max) for name, p in profiles[0].items()} if profiles else {}
 
 
 def _build_and_judge(source: AnySource, only: Feeds, options: Options, progress: StageProgress) -> Verdict:

@@ -280,8 +280,8 @@ def _with_profiles(signature: Signature, source: Source) -> Signature:
                 )
     # A lower limit is what the trace assumed; a profile that goes below it is verified there.
     lowest = {name: min(p[name].min for p in profiles if name in p) for name in set().union(*profiles)}
-    bounds = {
+    wider = {
         name: known.model_copy(update={"min": min(known.min, lowest.get(name, known.min))})
         for name, known in signature.bounds.items()
     }
-    return signature.model_copy(update={"profiles": profiles, "bounds": bounds})
+    return signature.model_copy(update={"profiles": profiles, "bounds": wider})

@@ -44,6 +44,12 @@ def test_2_sizes_for_a_source_with_profiles(cli, folder: Path) -> None:
     assert done.error.startswith("error[dim]: --dim is for a source without profiles of its own")
 
 
+def test_2_sizes_for_a_bundle_that_has_its_own(cli, folder: Path) -> None:
+    done = cli("check", "bundle", "model.py", "--dim", "batch=1:2:3")
+    assert done.code == 2
+    assert done.error.startswith("error[dim]: a bundle has sizes of its own")
+
+
 def test_3_refused_with_the_place(cli, bert: Path) -> None:
     tiny_hf.edit_config(bert, architectures=["FutureModel"])
     done = cli("build", bert, "-o", "new")
@@ -53,7 +59,10 @@ def test_3_refused_with_the_place(cli, bert: Path) -> None:
     assert not Path("new").exists()
 
 
-def test_3_code_of_the_folder_is_not_run(cli, bert: Path) -> None:
+def test_3_code_of_the_folder_is_not_run(cli, bert: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import transformers.dynamic_module_utils as dynamic
+
+    monkeypatch.setattr(dynamic, "HF_MODULES_CACHE", str(bert.parent / "modules"))
     (bert / "own.py").write_text("raise SystemExit('ran')")
     tiny_hf.edit_config(bert, auto_map={"AutoModel": "own.Own"}, architectures=["Own"])
     done = cli("build", bert, "-o", "new")
