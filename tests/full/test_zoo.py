@@ -1,0 +1,29 @@
+"""Every architecture of the zoo builds as docs/architectures.md says."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from architectures import PAGE
+from zoo import ZOO
+from zoo_build import ATTENTION, build
+
+ROWS = dict(
+    ((m[1], m[2]), m[3])
+    for m in re.finditer(r"^\| ([^|]+) \| (sdpa|eager) \| ([^|]+) \|", PAGE.read_text("utf-8"), re.MULTILINE)
+)
+
+
+@pytest.mark.full
+@pytest.mark.filterwarnings("ignore")  # transformers' own
+@pytest.mark.parametrize("attention", ATTENTION)
+@pytest.mark.parametrize("name", ZOO)
+def test_architecture(name: str, attention: str, tmp_path: Path) -> None:
+    row = build(name, attention, tmp_path)
+    assert ROWS.get((name, attention)) == (row.outcome if row is not None else None)
+
+
+def test_the_page_lists_the_zoo() -> None:
+    assert {name for name, _ in ROWS} == set(ZOO)
