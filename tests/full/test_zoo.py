@@ -10,10 +10,8 @@ from architectures import PAGE
 from zoo import ZOO
 from zoo_build import ATTENTION, build
 
-ROWS = dict(
-    ((m[1], m[2]), m[3])
-    for m in re.finditer(r"^\| ([^|]+) \| (sdpa|eager) \| ([^|]+) \|", PAGE.read_text("utf-8"), re.MULTILINE)
-)
+ROW = re.compile(r"^\| ([^|]+) \| (sdpa|eager) \| ([^|]+) \|", re.MULTILINE)
+ROWS = {(m[1], m[2]): m[3] for m in ROW.finditer(PAGE.read_text(encoding="utf-8"))}
 
 
 @pytest.mark.full
