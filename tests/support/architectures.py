@@ -14,12 +14,12 @@ from zoo_build import ATTENTION, Row, build
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "architectures.md"
 HEAD = """# Architectures
 
-Small models with random weights, made from their configurations ([tests/support/zoo.py](../tests/support/zoo.py))
-and built with every attention implementation that transformers has for them. Written by
-`python tests/support/architectures.py`, with {versions}.
+Small models with random weights, made from their configurations
+([tests/support/zoo.py](../tests/support/zoo.py)) and built with every attention implementation that
+transformers has for them. Written by `python tests/support/architectures.py`, with {versions}.
 
-"Verified" means what it means everywhere here: the engine was run and compared with eager at the corners of the
-profile. "Worst error" is in shares of the bound that the build derived.
+"Verified" means what it means everywhere here: the engine was run and compared with eager at the corners of
+the profile. "Worst error" is in shares of the bound that the build derived.
 
 | model | attention | outcome | profile | cases | worst error |
 |---|---|---|---|---|---|

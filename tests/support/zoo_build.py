@@ -40,7 +40,9 @@ def build(name: str, attention: str, folder: Path) -> Row | None:
 
     def spelled() -> Any:
         module = source.model()
-        module.set_attn_implementation(attention)
+        if attention == "eager":  # the other is the default, where a model has it
+            module.set_attn_implementation("eager")
+        assert module.config._attn_implementation == attention
         return module
 
     try:
