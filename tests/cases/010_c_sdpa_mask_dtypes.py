@@ -16,9 +16,7 @@ class M(nn.Module):
     def forward(self, q, mask):  # (B,4,T,8), (B,T,T) bool
         m = mask[:, None]
         k, v = q[:, :2] * 0.5, q[:, 2:] + 1
-        masks = (
-            torch.zeros(()).masked_fill(~m, value) for value in (-torch.inf, torch.finfo(q.dtype).min)
-        )
+        masks = (torch.zeros(()).masked_fill(~m, value) for value in (-torch.inf, torch.finfo(q.dtype).min))
         attend = F.scaled_dot_product_attention
         return (
             *(attend(q, k, v, attn_mask=each, enable_gqa=True) for each in masks),
