@@ -14,12 +14,12 @@ dynamic_shapes = ({0: Dim.DYNAMIC, 1: Dim.DYNAMIC},)
 class M(nn.Module):
     def __init__(self):
         super().__init__()
-        self.half = nn.Embedding(11, 4, dtype=torch.float16)
-        self.brain = nn.Embedding(11, 4, dtype=torch.bfloat16)
+        self.narrow = nn.Embedding(11, 4, dtype=torch.float16)
+        self.wide = nn.Embedding(11, 4, dtype=torch.bfloat16)
 
     def forward(self, ids):
-        h = self.half(ids)
-        return h, self.brain(ids).float() * 2, h.float().mean(-1), h[..., 0].sort(-1, stable=True).values
+        h = self.narrow(ids)
+        return h, self.wide(ids).float() * 2, h.float().mean(-1), h[..., 0].sort(-1, stable=True).values
 
 
 def model():

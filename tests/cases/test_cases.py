@@ -26,9 +26,11 @@ AS_MODEL = {"068_external_data_traversal"}
 
 
 def _parameters() -> list[object]:
+    """Return the cases; the third of a kind is left to the full run, where time is no matter."""
     marks = {True: pytest.mark.full, False: ()}
     paths = sorted(FOLDER.glob("[0-9]*.py"))
-    return [pytest.param(path, id=path.stem, marks=marks[path.stem in HEAVY]) for path in paths]
+    full = {path.stem for path in paths if path.stem[3:6] == "_c_"} | HEAVY
+    return [pytest.param(path, id=path.stem, marks=marks[path.stem in full]) for path in paths]
 
 
 def expected(path: Path) -> str:
