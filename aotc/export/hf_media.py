@@ -100,9 +100,12 @@ def _add_audio_mask(build: Builder, batch: int, length: int, dim: str) -> None:
 
 
 def _shortest_wave(config: Any) -> int:
-    """Return how many samples give one frame: the receptive field of the convolutions."""
+    """Return how many samples give one frame: the receptive field of the convolutions, where it is told."""
+    kernels, strides = getattr(config, "conv_kernel", None), getattr(config, "conv_stride", None)
+    if not isinstance(kernels, list | tuple) or not isinstance(strides, list | tuple):
+        return _USUAL_SAMPLES // 4
     field = 1
-    layers = zip(getattr(config, "conv_kernel", ()), getattr(config, "conv_stride", ()), strict=False)
+    layers = zip(kernels, strides, strict=True)
     for kernel, stride in reversed(list(layers)):
         field = (field - 1) * stride + kernel
     return field

@@ -101,6 +101,12 @@ def wav2vec2(norm: str = "group") -> Any:
     return transformers.Wav2Vec2ForCTC(config)
 
 
+def encodec() -> Any:
+    """How many samples give one frame is not in its configuration."""
+    sizes = {"num_filters": 4, "hidden_size": 8, "upsampling_ratios": [4, 2], "codebook_size": 16}
+    return transformers.EncodecModel(transformers.EncodecConfig(**sizes, codebook_dim=8))
+
+
 def whisper() -> Any:
     sizes = {"d_model": 32, "encoder_layers": 1, "decoder_layers": 1, "encoder_ffn_dim": 48}
     heads = {"encoder_attention_heads": 4, "decoder_attention_heads": 4, "decoder_ffn_dim": 48}

@@ -86,6 +86,11 @@ TEXT_PROFILE = {"batch": (1, 2, 8), "seq": (1, 40, 40)}
             {"batch": (1, 2, 8), "samples": (20, 16_000, 80_000)},
         ),
         (
+            tiny_hf.encodec,
+            {"input_values": (2, 1, 16_000)},
+            {"batch": (1, 2, 8), "samples": (4_000, 16_000, 80_000)},
+        ),
+        (
             tiny_hf.whisper,
             {"input_features": (2, 8, 60), "decoder_input_ids": (2, 16)},
             {"batch": (1, 2, 8), "target_seq": (1, 16, 20)},
