@@ -19,7 +19,7 @@ class M(nn.Module):
 
     def forward(self, ids):
         h = self.narrow(ids)
-        return h, self.wide(ids).float() * 2, h.float().mean(-1), h[..., 0].sort(-1, stable=True).values
+        return h, self.wide(ids).float() * 2, h.float().mean(-1), h[..., 0].sort(dim=-1, stable=True).values
 
 
 def model():
