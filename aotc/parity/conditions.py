@@ -46,10 +46,10 @@ def insisted(signature: Signature, references: Sequence[Reference]) -> tuple[str
 def refuse_broken(
     signature: Signature, references: Sequence[Reference], engines: Sequence[EngineVerdict]
 ) -> tuple[tuple[EngineVerdict, ...], tuple[str, ...]]:
-    """Turn failures at sizes that break a guard into sizes that the signature refuses.
+    """Turn sizes that break a guard and at which the engine raises into sizes that the signature refuses.
 
     Only where no dim of the guard has a profile, which promises its sizes, and the source's own inputs keep
-    to the guard.
+    to the guard. An engine that answers there, and differs, fails the build: the user declared those sizes.
 
     Returns:
         The verdicts, and the guards that the signature must insist on.
@@ -66,7 +66,7 @@ def refuse_broken(
 
     def judged(case: CaseVerdict) -> CaseVerdict:
         broken = list(_broken(guards, case.sizes))
-        if case.passed or case.label not in sizes_only or not broken:
+        if case.outcome != "engine raises" or case.label not in sizes_only or not broken:
             return case
         conditions.update(dict.fromkeys(broken))
         return case.model_copy(update={"outcome": "refused size"})

@@ -24,7 +24,7 @@ class CaseVerdict(_Frozen):
     ``both raise``: eager and engine refuse the inputs, which passes. ``engine accepts``: eager refuses them
     and the engine returns numbers, which fails. ``not compared``: the same for drawn extreme values, where no
     check of the inputs could tell; it counts for nothing and is shown. ``refused size``: the engine is not
-    equal to eager for an empty axis, or beyond a branch on sizes, and its signature refuses that size.
+    equal to eager for an empty axis, or raises beyond a branch on sizes, and its signature refuses that size.
     """
 
     label: str

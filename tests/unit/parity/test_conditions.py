@@ -10,7 +10,7 @@ from aotc.errors import InputError, RefusedError
 from aotc.parity import stage
 from aotc.parity.conditions import insisted, refuse_broken
 from aotc.parity.golden import Reference
-from aotc.parity.verdict import CaseVerdict, EngineVerdict
+from aotc.parity.verdict import CaseVerdict, EngineVerdict, Outcome
 from aotc.signature import Argument, Profile, Signature, TensorSpec
 from aotc.tree import TensorLeaf
 
@@ -58,8 +58,8 @@ def verdicts(*cases: CaseVerdict) -> list[EngineVerdict]:
     return [EngineVerdict(engine="model.onnx", cases=cases)]
 
 
-def failing(of: Reference) -> CaseVerdict:
-    return CaseVerdict(label=of.label, sizes=of.sizes, outcome="engine raises")
+def failing(of: Reference, outcome: Outcome = "engine raises") -> CaseVerdict:
+    return CaseVerdict(label=of.label, sizes=of.sizes, outcome=outcome)
 
 
 def test_a_failure_beyond_a_guard_becomes_a_refused_size() -> None:
@@ -90,6 +90,15 @@ def test_other_failures_stay_failures(why: str) -> None:
     engines, conditions = refuse_broken(described, [given, beyond], verdicts(failing(beyond)))
     assert conditions == ()
     assert engines[0].cases[0].outcome == "engine raises"
+
+
+def test_an_engine_that_answers_wrongly_beyond_a_guard_fails() -> None:
+    given, beyond = reference(4, 4, kind="given"), reference(5, 4)
+    engines, conditions = refuse_broken(
+        signature("Eq(a, b)"), [given, beyond], verdicts(failing(beyond, "differs"))
+    )
+    assert conditions == ()
+    assert not engines[0].passed
 
 
 class _Contents:
