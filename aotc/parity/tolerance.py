@@ -19,9 +19,6 @@ EAGER_ERRORS = 8
 HARD_FACTOR = 4
 FLOOR_ULPS = 4
 FLOAT64_ULPS = 64
-FLOAT64_TAIL_ULPS = 4096
-"""For entries of another size than the rest: exp turns a rounding error of its argument, which is at most
-about 745 in float64, into as large a relative error of a result such as ``1e-200``."""
 FALLBACK_RTOL, FALLBACK_ATOL = 1e-5, 1e-6
 LARGEST_ERROR = 1e-2
 """Eager further from float64 than this share of the output's size computes noise: no bound is derived."""
@@ -109,16 +106,33 @@ def derive(eager: Array, wide: Array | None) -> Tolerance:
     if eager.dtype.kind not in "fc":
         return Tolerance(0.0, 0.0, "exact")
     where = regular(eager)
+    if eager.dtype in (np.float64, np.complex128):
+        where |= _met_once(eager, ~where & np.isfinite(eager))
     largest = _largest(eager[where])
     ulp = float(np.spacing(np.asarray(largest, eager.real.dtype)))
     if eager.dtype in (np.float64, np.complex128):
-        tail = bool((~where & np.isfinite(eager)).any())
-        return Tolerance(FLOAT64_ULPS * ulp, FLOAT64_TAIL_ULPS * _EPS64 * tail, "ulps")
+        fill = bool((~where & np.isfinite(eager)).any())
+        return Tolerance(FLOAT64_ULPS * ulp, FLOAT64_ULPS * _EPS64 * fill, "ulps")
     measured = measure(eager, wide)
     if measured is None:
         return Tolerance(FALLBACK_ATOL * max(1.0, largest), FALLBACK_RTOL, "fallback")
     atol = max(EAGER_ERRORS * measured.error, FLOOR_ULPS * ulp)
     return Tolerance(atol, _relative(eager, wide, ~where & np.isfinite(eager)), "derived")
+
+
+def _met_once(eager: Array, large: Array) -> Array:
+    """Return which of the ``large`` entries are no fill value: theirs occur once, to float32's precision.
+
+    float64 has no wider reference that would tell a large error from a small one, so a result such as exp,
+    which spreads over all sizes, gets the plain bound: ulps of its largest value.
+    """
+    with np.errstate(over="ignore", under="ignore"):
+        values, inverse, counts = np.unique(
+            eager[large].astype(np.complex64), return_inverse=True, return_counts=True
+        )
+    once = np.zeros(eager.shape, bool)
+    once[large] = counts[inverse] == 1 if values.size else False
+    return once
 
 
 def _relative(eager: Array, wide: Array | None, where: Array) -> float:

@@ -110,3 +110,16 @@ def test_configured_bounds() -> None:
 def test_wrong_configured_bounds(name: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         configured({name: Bound(atol=1)}, SIGNATURE)
+
+
+def test_a_float64_result_that_spreads_over_all_sizes_gets_ulps_of_its_largest_value() -> None:
+    spread = np.exp(-np.linspace(0.0, 600.0, 101)) * 3.0
+    found = derive(spread, None)
+    assert found == Tolerance(64 * float(np.spacing(3.0)), 0.0, "ulps")
+
+
+def test_a_float64_fill_value_is_compared_relative_to_itself() -> None:
+    filled = np.concatenate([np.linspace(0.5, 1.0, 90), -1e9 - np.linspace(0.0, 3.0, 10)])
+    found = derive(filled, None)
+    assert found.atol == 64 * float(np.spacing(1.0))
+    assert found.rtol == 64 * np.finfo(np.float64).eps
