@@ -126,12 +126,11 @@ def _met_once(eager: Array, large: Array) -> Array:
     float64 has no wider reference that would tell a large error from a small one, so a result such as exp,
     which spreads over all sizes, gets the plain bound: ulps of its largest value.
     """
-    with np.errstate(over="ignore", under="ignore"):
-        values, inverse, counts = np.unique(
-            eager[large].astype(np.complex64), return_inverse=True, return_counts=True
-        )
+    mantissas, exponents = np.frexp(np.abs(eager[large]))
+    rounded = np.ldexp(np.round(np.ldexp(mantissas, 24)), exponents - 24)
+    _, inverse, counts = np.unique(rounded, return_inverse=True, return_counts=True)
     once = np.zeros(eager.shape, bool)
-    once[large] = counts[inverse] == 1 if values.size else False
+    once[large] = counts[inverse] == 1
     return once
 
 
