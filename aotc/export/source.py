@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 _NAMES = ("model", "inputs")
 SOURCE_MODULE = re.compile(r"\baotc_source_[0-9a-f]{8}_")
 """What the name of a source file's module has before the file's own."""
+Sizes = tuple[int, int, int]
+"""(min, opt, max) of a dim."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,6 +77,12 @@ def load_source(path: Path) -> Source:
         accuracy=getattr(module, "accuracy", None),
         path=str(path),
     )
+
+
+def as_given(path: Path, sizes: Mapping[str, Sizes], *flags: str) -> str:
+    """Return ``path`` with the options that another command needs to read it in the same way."""
+    given = [f"--dim {name}={':'.join(map(str, size))}" for name, size in sizes.items()]
+    return " ".join([str(path), *given, *flags])
 
 
 def _list(module: ModuleType, name: str) -> Sequence[Any]:

@@ -1,0 +1,64 @@
+"""Exit codes of sources that are no Python files: one error that says what helps, and no traceback."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from tiny_models import Mlp
+from torch.export import Dim
+
+
+@pytest.fixture
+def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.chdir(tmp_path)
+    exported = torch.export.export(Mlp().eval(), (torch.randn(3, 8),), dynamic_shapes=({0: Dim("batch")},))
+    torch.export.save(exported, "mlp.pt2")
+    return "mlp.pt2"
+
+
+def test_2_a_program_needs_the_users_word(cli, program: str) -> None:
+    done = cli("build", program, "-o", "new")
+    assert done.code == 2
+    assert done.error == (
+        "error[untrusted-source]: loading mlp.pt2 can execute code that is hidden in it\n"
+        "  where: mlp.pt2\n"
+        "  fix: give --trust-source if you trust whoever made it"
+    )
+    assert not Path("new").exists()
+
+
+def test_0_a_program_is_built_checked_and_timed(cli, program: str) -> None:
+    done = cli("build", program, "-o", "new", "--trust-source", "--dim", "x_0=1:2:5")
+    assert done.code == 0, done.err
+    assert json.loads(Path("new/bundle.json").read_text())["options"]["trust_source"] is True
+    assert cli("check", "new", program).code == 2
+    assert cli("check", "new", program, "--trust-source").code == 0
+    assert cli("bench", "new", "--vs", program, "--repeat", "1").code == 2
+    timed = cli("bench", "new", "--vs", program, "--repeat", "1", "--trust-source", "--json")
+    assert timed.code == 0, timed.err
+    assert set(timed.document("bench")["sizes"][0]["runners"]) == {"aotc", "eager", "plain export"}
+
+
+def test_2_a_dim_that_a_program_does_not_have(cli, program: str) -> None:
+    done = cli("build", program, "-o", "new", "--trust-source", "--dim", "batch=1:2:5")
+    assert done.code == 2
+    assert done.error.endswith("fix: dynamic dims of the inputs: x_0")
+
+
+def test_3_torchscript(cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    torch.jit.save(torch.jit.script(torch.nn.Linear(3, 2)), "net.pt")
+    done = cli("build", "net.pt", "-o", "new")
+    assert done.code == 3
+    assert done.error.startswith("error[script-module]: net.pt is a TorchScript module")
+
+
+def test_2_weights(cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    torch.save(Mlp().state_dict(), "w.pth")
+    done = cli("build", "w.pth", "-o", "new")
+    assert done.code == 2
+    assert done.error.startswith("error[source]: w.pth holds weights and no forward\n  where: w.pth\n  fix: ")
