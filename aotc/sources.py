@@ -16,6 +16,7 @@ from aotc.bundle import OpenBundle
 from aotc.config import Options
 from aotc.errors import CompatibilityError, UsageError
 from aotc.export.call import bind, rebuild
+from aotc.export.factory import is_factory, load_factory
 from aotc.export.guards import refuse_module, refuse_training
 from aotc.export.hf_folder import load_hf_folder
 from aotc.export.importer import given_inputs, import_module, with_index_ranges
@@ -83,7 +84,7 @@ def open_source(
             slug="dim",
             hint=f"write the sizes into profiles in {path.name}",
         )
-    return load_source(path)
+    return load_factory(str(path)) if is_factory(str(path)) else load_source(path)
 
 
 def import_source(source: AnySource, oracle: Oracle) -> Import:

@@ -38,8 +38,8 @@ def command(
 ) -> None:
     """Compile SOURCE and publish a bundle, if and only if it computes what eager computes.
 
-    SOURCE is a Python file that defines model() and inputs(), a Hugging Face folder (config.json and
-    weights), or an ONNX file.
+    SOURCE is a Python file that defines model() and inputs(), a function package.module:factory beside such
+    inputs(), a Hugging Face or timm folder (config.json and weights), an ONNX file, or a .pt2 program.
     """
     options = load_options(flags, Path.cwd())
     require_compiler()

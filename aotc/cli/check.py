@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from aotc.cli.output import StageProgress, path_text, say
-from aotc.cli.source_options import Sizes, dim_option, trust_options
+from aotc.cli.source_options import Sizes, SourcePath, dim_option, trust_options
 from aotc.config import Options, load_options
 from aotc.errors import UsageError
 
@@ -23,7 +23,7 @@ Judged = tuple["Verdict", str | None]
 
 
 @click.command("check", short_help="Verify a bundle again.")
-@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True))
+@click.argument("paths", nargs=-1, required=True, type=SourcePath(path_type=Path, exists=True))
 @click.option(
     "--inputs", type=click.Path(path_type=Path, dir_okay=False, exists=True), help="Only these inputs (.npz)."
 )

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import click
+
+from aotc.export.factory import is_factory
 
 Sizes = tuple[int, int, int]
 _DIM = re.compile(r"([^\W\d]\w*)=(\d+):(\d+):(\d+)", re.ASCII)
@@ -29,6 +32,14 @@ def parse_dims(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -
             raise click.BadParameter(f"the dim '{match[1]}' is given twice")
         found[match[1]] = (low, opt, high)
     return found
+
+
+class SourcePath(click.Path):
+    """A path, or ``package.module:factory``, which is none that must exist."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return it as a ``Path``."""
+        return Path(value) if is_factory(str(value)) else super().convert(value, param, ctx)
 
 
 dim_option = click.option(

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from commandline import aotc, error_of
 from tiny_models import Mlp
 from torch.export import Dim
 
@@ -62,3 +63,57 @@ def test_2_weights(cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     done = cli("build", "w.pth", "-o", "new")
     assert done.code == 2
     assert done.error.startswith("error[source]: w.pth holds weights and no forward\n  where: w.pth\n  fix: ")
+
+
+FACTORY = """
+import torch
+
+from tiny_models import Mlp
+
+
+def tiny_net():
+    torch.manual_seed(0)
+    return Mlp().eval()
+
+
+def inputs():
+    return (torch.ones(2, 8),)
+
+
+def broken():
+    return {}["weights"]
+"""
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    (tmp_path / "my_pkg").mkdir()
+    (tmp_path / "my_pkg/__init__.py").touch()
+    (tmp_path / "my_pkg/models.py").write_text(FACTORY)
+    return tmp_path
+
+
+def test_a_factory(package: Path) -> None:
+    done = aotc("build", "my_pkg.models:tiny_net", "-o", "new", cwd=package)
+    assert done.returncode == 0, done.stderr
+    done = aotc("check", "new", "my_pkg.models:tiny_net", cwd=package)
+    assert done.returncode == 0, done.stderr
+    done = aotc("build", "my_pkg.models:nothing", "-o", "new", cwd=package)
+    assert done.returncode == 2
+    assert error_of(done.stderr) == (
+        "error[source]: my_pkg.models has no function 'nothing'\n"
+        "  where: my_pkg.models:nothing\n"
+        "  fix: its functions: broken, inputs, tiny_net"
+    )
+    done = aotc("build", "my_pkg.models:broken", "-o", "new", cwd=package)
+    assert done.returncode == 2
+    line = FACTORY.splitlines().index('    return {}["weights"]') + 1
+    assert error_of(done.stderr).startswith(
+        f"error[source]: KeyError: 'weights'\n  where: my_pkg/models.py:{line}, in broken\n"
+    )
+
+
+def test_2_a_missing_file_is_not_taken_for_a_factory(cli, folder: Path) -> None:
+    done = cli("check", "bundle", "nix.py")
+    assert done.code == 2
+    assert "'nix.py' does not exist" in done.error

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import inspect
 import pickle
+import sys
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -208,3 +210,103 @@ def test_another_archive_is_no_python_file(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
         archive.writestr("a.txt", "text")
     assert refused(tmp_path / "a.zip").message.endswith("a.zip is not a Python file")
+
+
+PACKAGE = """
+import torch
+from torch.export import Dim
+
+from tiny_models import Mlp
+from aotc.export.source import Source
+
+LIMIT = 3
+dynamic_shapes = ({0: Dim("batch")},)
+profiles = [{"batch": (1, 2, 4)}]
+
+def tiny_net():
+    return Mlp().eval()
+
+def whole():
+    return Source("own", tiny_net, (torch.ones(2, 8),))
+
+def inputs():
+    return (torch.ones(2, 8),)
+
+def sized(width):
+    return tiny_net()
+
+def number():
+    return 3
+"""
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Return the name of a package in the working directory, which is not yet on sys.path."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    name = f"pkg_{tmp_path.name}"
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "__init__.py").touch()
+    (tmp_path / name / "models.py").write_text(PACKAGE)
+    yield name
+    for module in [each for each in sys.modules if each.partition(".")[0] == name]:
+        del sys.modules[module]
+
+
+def test_a_function_of_a_module_is_a_source(package: str) -> None:
+    source = open_source(Path(f"{package}.models:tiny_net"))
+    assert isinstance(source, Source)
+    assert (source.name, source.path) == ("tiny_net", f"{package}.models:tiny_net")
+    assert source.profiles == [{"batch": (1, 2, 4)}]
+    first, second = source.model(), source.model()
+    assert isinstance(first, Mlp)
+    assert first is not second
+    assert import_source(source, Oracle(1)).reference.signature.inputs[0].shape == ("batch", 8)
+
+
+def test_a_function_may_return_a_whole_source(package: str) -> None:
+    source = open_source(Path(f"{package}.models:whole"))
+    assert (source.name, source.path) == ("own", f"{package}.models:whole")
+
+
+@pytest.mark.parametrize(
+    ("spec", "message", "hint"),
+    [
+        ("nowhere_at_all:net", "there is no module 'nowhere_at_all'", "or install it"),
+        ("{0}.layers:net", "there is no module '{0}.layers'", "run aotc in the folder"),
+        (
+            "{0}.models:net",
+            "{0}.models has no function 'net'",
+            "its functions: inputs, number, sized, tiny_",
+        ),
+        ("{0}.models:LIMIT", "{0}.models has no function 'LIMIT'", "tiny_net, whole"),
+        ("{0}.models:sized", "sized() cannot be called without arguments", "without arguments that calls it"),
+        ("{0}.models:number", "number() returns a int, not a torch.nn.Module", "in eval mode"),
+    ],
+)
+def test_no_function_that_makes_a_model(package: str, spec: str, message: str, hint: str) -> None:
+    error = refused(Path(spec.format(package)))
+    assert isinstance(error, UsageError)
+    assert error.message.startswith(message.format(package))
+    assert hint in str(error.hint)
+
+
+def test_a_function_beside_which_there_are_no_inputs(package: str) -> None:
+    path = Path(package, "models.py")
+    path.write_text(PACKAGE.replace("def inputs", "def outputs"))
+    error = refused(Path(f"{package}.models:tiny_net"))
+    assert error.message == "models.py does not define the function inputs()"
+    assert error.where == f"{package}.models:tiny_net"
+
+
+def test_what_the_module_imports_is_its_own_affair(package: str) -> None:
+    Path(package, "models.py").write_text("import nowhere_at_all\n")
+    with pytest.raises(ModuleNotFoundError, match="nowhere_at_all"):
+        open_source(Path(f"{package}.models:tiny_net"))
+
+
+def test_a_file_of_that_name_is_a_file(package: str) -> None:
+    path = Path(f"{package}.models:tiny_net")
+    path.write_text("def model(): ...")
+    assert refused(path).message.endswith("is not a Python file")
