@@ -14,6 +14,8 @@ _EXTRA_OF = {
     "onnxruntime": "cpu",
     "onnxscript": "build",
     "peft": "hf",
+    "safetensors": "hf",
+    "timm": "timm",
     "torch": "build",
     "transformers": "hf",
 }

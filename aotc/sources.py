@@ -24,6 +24,7 @@ from aotc.export.onnx_source import OnnxSource, has_interface, import_onnx, read
 from aotc.export.pt2 import load_program
 from aotc.export.saved_files import kind_of, script_refusal, weights_error
 from aotc.export.source import Sizes, Source, load_source
+from aotc.export.timm_folder import is_timm_folder, load_timm_folder
 from aotc.oracle import Oracle
 from aotc.parity.cases import Given
 from aotc.parity.golden_set import observed_inputs
@@ -69,6 +70,8 @@ def open_source(
         raise UsageError(
             "--inputs is for an ONNX file", slug="source", hint="define inputs() in a source file"
         )
+    if is_timm_folder(path):
+        return load_timm_folder(path, sizes)
     if path.is_dir():
         return load_hf_folder(path, sizes, trust_remote_code=options.trust_remote_code)
     match kind_of(path):
