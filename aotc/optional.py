@@ -14,7 +14,6 @@ _EXTRA_OF = {
     "onnxruntime": "cpu",
     "onnxscript": "build",
     "peft": "hf",
-    "safetensors": "hf",
     "timm": "timm",
     "torch": "build",
     "transformers": "hf",

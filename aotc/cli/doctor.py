@@ -14,7 +14,8 @@ from aotc.cli.output import console, print_json, say, table
 EXTRAS = {
     "cpu": ("onnxruntime",),
     "build": ("torch", "onnx", "onnx-ir", "onnxscript"),
-    "hf": ("transformers", "tokenizers", "safetensors"),
+    "hf": ("transformers", "tokenizers", "safetensors", "peft"),
+    "timm": ("timm",),
 }
 _PURPOSES = {"cpu": "load and run bundles", "build": "build bundles"}
 

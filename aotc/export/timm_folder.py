@@ -36,7 +36,7 @@ def load_timm_folder(folder: Path, sizes: Mapping[str, Sizes] | None = None) -> 
         UsageError: ``sizes`` names another dim.
         RefusedError: timm cannot make the model, weights are missing, left over or of another shape, or the
             model does not take an image of the size in config.json.
-        MissingError: timm or safetensors is not installed, or cannot be imported.
+        MissingError: timm is not installed, or cannot be imported.
     """
     wanted = sizes or {}
     if unknown := sorted(wanted.keys() - {"batch", "height", "width"}):
@@ -64,7 +64,6 @@ def load_timm_folder(folder: Path, sizes: Mapping[str, Sizes] | None = None) -> 
 
 
 def _import_timm() -> Any:
-    optional.require("safetensors")
     try:
         return optional.require("timm")
     except AotcError:

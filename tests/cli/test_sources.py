@@ -117,3 +117,20 @@ def test_2_a_missing_file_is_not_taken_for_a_factory(cli, folder: Path) -> None:
     done = cli("check", "bundle", "nix.py")
     assert done.code == 2
     assert "'nix.py' does not exist" in done.error
+
+
+def test_2_a_dim_that_a_timm_folder_does_not_have(cli, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text('{"architecture": "resnet18"}')
+    done = cli("build", tmp_path, "-o", tmp_path / "new", "--dim", "seq=1:2:3")
+    assert done.code == 2
+    assert done.error == "error[dim]: no input has the dim 'seq'\n  fix: dims: batch, height, width"
+
+
+def test_5_a_timm_folder_without_timm(tmp_path: Path) -> None:
+    (tmp_path / "resnet").mkdir()
+    (tmp_path / "resnet/config.json").write_text('{"architecture": "resnet18"}')
+    done = aotc("build", "resnet", "-o", "new", cwd=tmp_path, hidden=("timm",))
+    assert done.returncode == 5
+    assert error_of(done.stderr) == (
+        "error[environment]: the package 'timm' is not installed\n  fix: pip install \"aotc[timm]\""
+    )
