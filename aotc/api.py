@@ -75,14 +75,15 @@ def check(
     source: str | os.PathLike[str] | None = None,
     *,
     threads: int | None = None,
+    **options: Any,
 ) -> Verdict:
     """Verify a bundle again and return the verdict; ``verdict.passed`` says whether it holds.
 
     Args:
         bundle: The folder.
-        source: A source file or a Hugging Face folder: eager is run again. Without it the golden inputs are
-            replayed, without torch.
+        source: The source: eager is run again. Without it the golden inputs are replayed, without torch.
         threads: Threads of the engine.
+        **options: How the source is read: trust_source, trust_remote_code.
 
     Raises:
         IntegrityError: The bundle's files are not the ones that were built.
@@ -93,5 +94,5 @@ def check(
 
     if source is None:
         return replay.check_golden(Path(bundle), threads)[0]
-    loaded = open_source_of(Path(bundle), Path(source))
-    return replay.check_source(Path(bundle), loaded, threads=threads)[0]
+    opened = open_source_of(Path(bundle), Path(source), load_options(options, Path.cwd()))
+    return replay.check_source(Path(bundle), opened, threads=threads)[0]

@@ -56,6 +56,8 @@ class Options(BaseModel):
     """Seeds the drawn inputs of the gate."""
     trust_remote_code: bool = False
     """Run the Python code that a Hugging Face folder brings; recorded in the bundle."""
+    trust_source: bool = False
+    """Load a .pt2 file, which can execute code that is hidden in it; recorded in the bundle."""
 
 
 def load_options(flags: Mapping[str, Any], directory: Path) -> Options:

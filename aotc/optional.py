@@ -14,6 +14,7 @@ _EXTRA_OF = {
     "onnxruntime": "cpu",
     "onnxscript": "build",
     "peft": "hf",
+    "timm": "timm",
     "torch": "build",
     "transformers": "hf",
 }

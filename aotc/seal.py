@@ -55,7 +55,7 @@ def _recorded(options: Options) -> dict[str, Any]:
     """Return the options that change what is built or how it is judged; folders and threads do not."""
     return options.model_dump(
         mode="json",
-        include={"validate_passes", "disable", "tolerance", "seed", "trust_remote_code"},
+        include={"validate_passes", "disable", "tolerance", "seed", "trust_remote_code", "trust_source"},
         by_alias=True,
     )
 

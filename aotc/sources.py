@@ -13,13 +13,18 @@ from pathlib import Path
 import onnx_ir as ir
 
 from aotc.bundle import OpenBundle, verify_bundle
+from aotc.config import Options
 from aotc.errors import CompatibilityError, UsageError
 from aotc.export.call import bind, rebuild
+from aotc.export.factory import is_factory, load_factory
 from aotc.export.guards import refuse_module, refuse_training
 from aotc.export.hf_folder import load_hf_folder
 from aotc.export.importer import given_inputs, import_module, with_index_ranges
 from aotc.export.onnx_source import OnnxSource, has_interface, import_onnx, read_source
-from aotc.export.source import Source, load_source
+from aotc.export.pt2 import load_program
+from aotc.export.saved_files import kind_of, script_refusal, weights_error
+from aotc.export.source import Sizes, Source, load_source
+from aotc.export.timm_folder import is_timm_folder, load_timm_folder
 from aotc.oracle import Oracle
 from aotc.parity.cases import Given
 from aotc.parity.golden_set import observed_inputs
@@ -29,7 +34,8 @@ from aotc.parity.onnx_reference import OnnxReference
 from aotc.parity.reference import Eager, ReferenceModel
 
 AnySource = Source | OnnxSource
-Dims = Mapping[str, tuple[int, int, int]]
+Dims = Mapping[str, Sizes]
+_DEFAULTS = Options()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,19 +54,20 @@ def is_onnx(path: Path) -> bool:
 
 
 def open_source(
-    path: Path, inputs: Feeds | None = None, sizes: Dims | None = None, *, trust_remote_code: bool = False
+    path: Path, inputs: Feeds | None = None, sizes: Dims | None = None, options: Options = _DEFAULTS
 ) -> AnySource:
-    """Return the source at ``path``: an ONNX file by its suffix, a Hugging Face folder, or a Python file.
+    """Return the source at ``path``, whatever its kind.
 
     Args:
         path: The file or folder.
         inputs: Example inputs of an ONNX file, by input name.
         sizes: (min, opt, max) by dim, for a source that has no profiles of its own.
-        trust_remote_code: Run the Python code that a Hugging Face folder brings.
+        options: Say what of the source's own code may be executed.
 
     Raises:
         UsageError: There is no such file, it is no source, or it has inputs or profiles of its own.
-        AotcError: As ``aotc.export.hf_folder.load_hf_folder``.
+        RefusedError: A TorchScript file.
+        AotcError: As the loader of its kind.
     """
     if is_onnx(path):
         return OnnxSource(path, inputs, sizes or {})
@@ -68,30 +75,39 @@ def open_source(
         raise UsageError(
             "--inputs is for an ONNX file", slug="source", hint="define inputs() in a source file"
         )
+    if is_timm_folder(path):
+        return load_timm_folder(path, sizes)
     if path.is_dir():
-        return load_hf_folder(path, sizes, trust_remote_code=trust_remote_code)
+        return load_hf_folder(path, sizes, trust_remote_code=options.trust_remote_code)
+    match kind_of(path):
+        case "program":
+            return load_program(path, sizes, trust_source=options.trust_source)
+        case "script":
+            raise script_refusal(path)
+        case "weights":
+            raise weights_error(path)
     if sizes:
         raise UsageError(
             "--dim is for a source without profiles of its own",
             slug="dim",
             hint=f"write the sizes into profiles in {path.name}",
         )
-    return load_source(path)
+    return load_factory(str(path)) if is_factory(str(path)) else load_source(path)
 
 
-def open_source_of(directory: Path, path: Path, *, trust_remote_code: bool = False) -> AnySource:
+def open_source_of(directory: Path, path: Path, options: Options = _DEFAULTS) -> AnySource:
     """Return the source at ``path``, with example inputs of the sizes that the bundle ``directory`` allows.
 
-    A Python file says its sizes itself; those of a folder may have been given when the bundle was built.
+    A Python file says its sizes itself; those of others may have been given when the bundle was built.
 
     Raises:
         AotcError: As ``open_source`` and ``aotc.load``.
     """
     sizes = {}
-    if path.is_dir():
+    if path.is_dir() or path.suffix == ".pt2":
         profiles = verify_bundle(directory).signature.profiles
         sizes = {name: (p.min, p.opt, p.max) for name, p in profiles[0].items()} if profiles else {}
-    return open_source(path, sizes=sizes, trust_remote_code=trust_remote_code)
+    return open_source(path, sizes=sizes, options=options)
 
 
 def import_source(source: AnySource, oracle: Oracle) -> Import:

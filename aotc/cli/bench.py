@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from aotc.cli.output import StageProgress, console, path_text, print_json, say, table
-from aotc.cli.source_options import trust_option
-from aotc.config import load_options
+from aotc.cli.source_options import trust_options
+from aotc.config import Options, load_options
 from aotc.errors import UsageError
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def _parse_sizes(_: click.Context, __: click.Parameter, values: tuple[str, ...])
 @click.option(
     "--sizes", multiple=True, callback=_parse_sizes, metavar="DIM=N,...", help="Sizes instead of opt."
 )
-@trust_option
+@trust_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def command(
     directory: Path,
@@ -64,8 +64,8 @@ def command(
     threads: int | None,
     repeat: int,
     sizes: list[Sizes],
-    trust_remote_code: bool | None,
     as_json: bool,
+    **trust: bool | None,
 ) -> None:
     """Time the bundle DIR at the opt sizes of its profiles, on drawn inputs.
 
@@ -76,9 +76,9 @@ def command(
     from aotc.cli.bench_document import BenchDocument
 
     before = load_average()
-    trusted = load_options({"trust_remote_code": trust_remote_code}, Path.cwd()).trust_remote_code
+    options = load_options(trust, Path.cwd())
     with StageProgress() as progress:
-        document = _bench(directory, vs, threads or usable_cores(), repeat, sizes, trusted, progress)
+        document = _bench(directory, vs, threads or usable_cores(), repeat, sizes, options, progress)
     here, after = machine(), load_average()
     document["machine"] = dataclasses.asdict(here)
     document["load_average"] = {"before": before, "after": after}
@@ -100,7 +100,7 @@ def _bench(
     threads: int,
     repeat: int,
     wanted: list[Sizes],
-    trusted: bool,
+    options: Options,
     progress: StageProgress,
 ) -> dict[str, Any]:
     """Measure everything and return the JSON document, without the machine."""
@@ -123,7 +123,7 @@ def _bench(
         cases = [_draw(engine.signature, observed, each) for each in sizes]
         others: dict[str, Run] = {}
         if vs is not None:
-            others = stack.enter_context(_rivals(vs, engine.signature, threads, trusted, progress))
+            others = stack.enter_context(_rivals(vs, engine.signature, threads, options, progress))
         for case in cases:
             progress("measure", "")
             runners = {AOTC: engine.run_flat, **others}
@@ -206,7 +206,7 @@ def _accepted(case: Case, runners: list[Run]) -> Feeds:
 
 @contextlib.contextmanager
 def _rivals(
-    path: Path, signature: Signature, threads: int, trusted: bool, progress: StageProgress
+    path: Path, signature: Signature, threads: int, options: Options, progress: StageProgress
 ) -> Iterator[dict[str, Run]]:
     """Give eager and the plain export of the source at ``path``."""
     import torch
@@ -216,7 +216,7 @@ def _rivals(
     from aotc.sources import open_source
 
     progress("eager", "")
-    source = open_source(path, trust_remote_code=trusted)
+    source = open_source(path, options=options)
     if not isinstance(source, Source):
         raise UsageError("--vs takes a PyTorch source", hint="an ONNX file is a plain export itself")
     module = source.model()

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from aotc.cli.output import StageProgress, path_text, say
-from aotc.cli.source_options import Sizes, dim_option, trust_option
+from aotc.cli.source_options import Sizes, dim_option, trust_options
 from aotc.config import TARGETS, load_options
 
 
@@ -31,15 +31,15 @@ from aotc.config import TARGETS, load_options
 @click.option("--dump-dir", type=click.Path(path_type=Path), help="Write the graph after each pass here.")
 @click.option("--seed", type=click.IntRange(0), help="Seed of the drawn inputs (default 0).")
 @dim_option
-@trust_option
+@trust_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def command(
     source: Path, out: Path, inputs: Path | None, sizes: dict[str, Sizes], as_json: bool, **flags: Any
 ) -> None:
     """Compile SOURCE and publish a bundle, if and only if it computes what eager computes.
 
-    SOURCE is a Python file that defines model() and inputs(), a Hugging Face folder (config.json and
-    weights), or an ONNX file.
+    SOURCE is a Python file that defines model() and inputs(), a function package.module:factory beside such
+    inputs(), a Hugging Face or timm folder (config.json and weights), an ONNX file, or a .pt2 program.
     """
     options = load_options(flags, Path.cwd())
     require_compiler()
@@ -53,7 +53,7 @@ def command(
         with StageProgress() as progress:
             progress("load", "")
             given = read_npz(inputs) if inputs is not None else None
-            opened = open_source(source, given, sizes, trust_remote_code=options.trust_remote_code)
+            opened = open_source(source, given, sizes, options)
             result = build(opened, options, out, progress)
     except ParityError as error:
         show_verdict(error.verdict, as_json=as_json)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from aotc.cli.output import StageProgress, path_text, say
-from aotc.cli.source_options import Sizes, dim_option, trust_option
+from aotc.cli.source_options import Sizes, SourcePath, dim_option, trust_options
 from aotc.config import Options, load_options
 from aotc.errors import UsageError
 
@@ -23,14 +23,14 @@ Judged = tuple["Verdict", str | None]
 
 
 @click.command("check", short_help="Verify a bundle again.")
-@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True))
+@click.argument("paths", nargs=-1, required=True, type=SourcePath(path_type=Path, exists=True))
 @click.option(
     "--inputs", type=click.Path(path_type=Path, dir_okay=False, exists=True), help="Only these inputs (.npz)."
 )
 @click.option("--threads", type=click.IntRange(1), help="Threads of the engine.")
 @click.option("--seed", type=click.IntRange(0), default=0, help="Seed of the drawn inputs (default 0).")
 @dim_option
-@trust_option
+@trust_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def command(
     paths: tuple[Path, ...],
@@ -38,8 +38,8 @@ def command(
     threads: int | None,
     seed: int,
     sizes: dict[str, Sizes],
-    trust_remote_code: bool | None,
     as_json: bool,
+    **trust: bool | None,
 ) -> None:
     """Verify a bundle again.
 
@@ -56,9 +56,7 @@ def command(
         if source is None:
             verdict, digest = _replay(directory, inputs, threads, progress)
         else:
-            options = load_options(
-                {"threads": threads, "seed": seed, "trust_remote_code": trust_remote_code}, Path.cwd()
-            )
+            options = load_options({"threads": threads, "seed": seed, **trust}, Path.cwd())
             verdict, digest = _judge(directory, source, inputs, sizes, options, progress)
     bundle = path_text(directory) if directory is not None else None
     show_verdict(verdict, as_json=as_json, bundle=bundle, digest=digest)
@@ -129,13 +127,12 @@ def _judge(
     require_compiler()
     from aotc.sources import is_onnx, open_source, open_source_of
 
-    trusted = options.trust_remote_code
     if directory is None:
         assert only is not None
         given = only if is_onnx(path) else None
-        source = open_source(path, given, sizes, trust_remote_code=trusted)
+        source = open_source(path, given, sizes, options)
         return _build_and_judge(source, only, options, progress), None
-    source = open_source_of(directory, path, trust_remote_code=trusted)
+    source = open_source_of(directory, path, options)
     verdict, description = check_source(
         directory, source, threads=options.threads, seed=options.seed, only=only, progress=progress
     )

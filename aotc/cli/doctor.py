@@ -15,6 +15,7 @@ EXTRAS = {
     "cpu": ("onnxruntime",),
     "build": ("torch", "onnx", "onnx-ir", "onnxscript"),
     "hf": ("transformers", "tokenizers", "safetensors", "peft"),
+    "timm": ("timm",),
 }
 _PURPOSES = {"cpu": "load and run bundles", "build": "build bundles"}
 

@@ -17,9 +17,8 @@ import click
 
 from aotc import __version__
 from aotc.errors import AotcError, InternalError, MissingError, StorageError, UsageError
+from aotc.export.source import is_of_source
 
-_SOURCE = "aotc_source_"
-"""How the module of every source file is called."""
 _INTERRUPTED = 130
 
 
@@ -91,7 +90,7 @@ def _innermost(trace: TracebackType | None) -> str | None:
     found = None
     while trace is not None:
         frame = trace.tb_frame
-        if str(frame.f_globals.get("__name__")).startswith(_SOURCE):
+        if is_of_source(str(frame.f_globals.get("__name__"))):
             found = f"{_shown(frame.f_code.co_filename)}:{trace.tb_lineno}, in {frame.f_code.co_name}"
         trace = trace.tb_next
     return found

@@ -1,10 +1,15 @@
-"""Options about how a source is read: ``--dim NAME=MIN:OPT:MAX`` and ``--trust-remote-code``."""
+"""The source on the command line, and the options about how it is read."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import click
+
+from aotc.export.factory import is_factory
 
 Sizes = tuple[int, int, int]
 _DIM = re.compile(r"([^\W\d]\w*)=(\d+):(\d+):(\d+)", re.ASCII)
@@ -29,6 +34,14 @@ def parse_dims(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -
     return found
 
 
+class SourcePath(click.Path):
+    """A path, or ``package.module:factory``, which is none that must exist."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return it as a ``Path``."""
+        return Path(value) if is_factory(str(value)) else super().convert(value, param, ctx)
+
+
 dim_option = click.option(
     "--dim",
     "sizes",
@@ -37,9 +50,20 @@ dim_option = click.option(
     metavar="NAME=MIN:OPT:MAX",
     help="Sizes of a dim of a source without profiles; may be given several times.",
 )
-trust_option = click.option(
+_remote_code = click.option(
     "--trust-remote-code",
     is_flag=True,
     default=None,
     help="Run the Python code that a Hugging Face folder brings.",
 )
+_source = click.option(
+    "--trust-source",
+    is_flag=True,
+    default=None,
+    help="Load a .pt2 file, which can execute code that is hidden in it.",
+)
+
+
+def trust_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options by which the user vouches for a source."""
+    return _remote_code(_source(command))

@@ -149,6 +149,7 @@ def flat_module(module: nn.Module, call: BoundCall, on_result: Callable[[Tree], 
         def __init__(self) -> None:
             super().__init__()
             self.module = module
+            self.training = False  # and not eval(): a module of torch.export has none
 
         def forward(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
             args, kwargs = rebuild(call, dict(zip(call.flat, tensors, strict=True)))
@@ -158,4 +159,4 @@ def flat_module(module: nn.Module, call: BoundCall, on_result: Callable[[Tree], 
             on_result(result)
             return tuple(tree.flatten(result, value, "output").values())
 
-    return Flat().eval()
+    return Flat()

@@ -43,11 +43,16 @@ def refuse_module(module: Any) -> None:
 def refuse_training(module: nn.Module) -> None:
     """Refuse a module of which any part is in train mode.
 
+    A part that came out of torch.export has no mode: what it does in training is written in its graph.
+
     Raises:
         RefusedError: Dropout and batch statistics would be compiled as in training.
     """
+    exported: list[str] = []
     for path, part in module.named_modules():
-        if part.training:
+        if "train" in vars(part):  # torch.export puts there a function that raises
+            exported.append(f"{path}." if path else "")
+        if part.training and not any(f"{path}.".startswith(prefix) for prefix in exported):
             name = f"the module '{path}' ({type(part).__name__})" if path else "the model"
             raise RefusedError(
                 f"{name} is in train mode",

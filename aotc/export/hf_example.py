@@ -8,12 +8,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from aotc.errors import RefusedError
+from aotc.export.source import Sizes
 
 if TYPE_CHECKING:
     import torch
 
-Sizes = tuple[int, int, int]
-"""(min, opt, max) of a dim."""
 BATCH: Sizes = (1, 2, 8)
 
 

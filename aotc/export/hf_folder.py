@@ -10,10 +10,9 @@ from aotc import optional
 from aotc.errors import RefusedError, UsageError
 from aotc.export.hf_adapter import ADAPTER, base_folder, merge
 from aotc.export.hf_assets import find_assets, read_json
-from aotc.export.hf_example import Sizes
 from aotc.export.hf_inputs import confirm_inputs, derive_inputs
 from aotc.export.hf_weights import OFFLINE, as_refusal, load_model, quiet, stored_precision
-from aotc.export.source import Source
+from aotc.export.source import Sizes, Source, as_given
 
 CONFIG = "config.json"
 _STEPS = "modules.json"
@@ -58,7 +57,7 @@ def load_hf_folder(
         inputs=derived.inputs,
         dynamic_shapes=derived.dynamic_shapes,
         profiles=[derived.profile],
-        path=_as_given(folder, sizes or {}, trust_remote_code),
+        path=as_given(folder, sizes or {}, *(["--trust-remote-code"] if trust_remote_code else [])),
         assets=assets,
         notes=(*notes, *stored_precision(base), *derived.notes, *_further_steps(base), *left),
     )
@@ -69,12 +68,6 @@ def _further_steps(folder: Path) -> tuple[str, ...]:
     if not (folder / _STEPS).is_file():
         return ()
     return (f"{_STEPS} names steps around the model (pooling, normalising) that are not in the engine",)
-
-
-def _as_given(folder: Path, sizes: Mapping[str, Sizes], trust_remote_code: bool) -> str:
-    """Return the folder with the options that another command needs to read it in the same way."""
-    given = [f"--dim {name}={':'.join(map(str, size))}" for name, size in sizes.items()]
-    return " ".join([str(folder), *given, *(["--trust-remote-code"] if trust_remote_code else [])])
 
 
 def _settings(folder: Path) -> dict[str, Any]:

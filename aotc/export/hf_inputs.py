@@ -11,10 +11,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from aotc.errors import UsageError
-from aotc.export.hf_example import BATCH, Builder, HfInputs, Sizes, underivable
+from aotc.export.hf_example import BATCH, Builder, HfInputs, underivable
 from aotc.export.hf_media import add_features, add_image, add_image_beside_text, add_values
 from aotc.export.hf_weights import first_line
 from aotc.export.refusals import traceback_line
+from aotc.export.source import Sizes
 
 _LONGEST_TEXT, _USUAL_TEXT = 512, 128
 _LONGEST_TARGET, _USUAL_TARGET = 64, 16

@@ -17,9 +17,12 @@ from aotc.errors import UsageError
 if TYPE_CHECKING:
     from torch import nn
 
-_NAMES = ("model", "inputs")
-SOURCE_MODULE = re.compile(r"\baotc_source_[0-9a-f]{8}_")
+_PREFIX = "aotc_source_"
+_packages: set[str] = set()
+SOURCE_MODULE = re.compile(rf"\b{_PREFIX}[0-9a-f]{{8}}_")
 """What the name of a source file's module has before the file's own."""
+Sizes = tuple[int, int, int]
+"""(min, opt, max) of a dim."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,26 +63,64 @@ def load_source(path: Path) -> Source:
     if not path.is_file():
         raise UsageError(f"there is no source file {path}", slug="source")
     module = _execute(path)
-    missing = [name for name in _NAMES if not callable(getattr(module, name, None))]
-    if missing:
-        raise UsageError(
-            f"{path.name} does not define the function {missing[0]}()",
-            slug="source",
-            where=str(path),
-            hint="a source file defines model() and inputs(); see samples/ for examples",
-        )
+    model = _function(module, "model", str(path))
+    return source_of(
+        module, path.resolve().parent.name if path.stem == "model" else path.stem, model, str(path)
+    )
+
+
+def source_of(module: ModuleType, name: str, model: Callable[[], nn.Module], path: str) -> Source:
+    """Return the source of which ``module`` defines everything but the model.
+
+    Args:
+        module: Defines ``inputs`` and perhaps the other names of a source file.
+        name: Of the source.
+        model: Makes the model.
+        path: The source as the user named it.
+
+    Raises:
+        UsageError: The module does not define ``inputs``.
+    """
     return Source(
-        name=path.resolve().parent.name if path.stem == "model" else path.stem,
-        model=module.model,
-        inputs=module.inputs(),
+        name=name,
+        model=model,
+        inputs=_function(module, "inputs", path)(),
         more_inputs=_list(module, "more_inputs"),
         bad_inputs=_list(module, "bad_inputs"),
         dynamic_shapes=getattr(module, "dynamic_shapes", None),
         profiles=getattr(module, "profiles", ()),
         accuracy=getattr(module, "accuracy", None),
         state=getattr(module, "state", {}),
-        path=str(path),
+        path=path,
     )
+
+
+def _function(module: ModuleType, name: str, path: str) -> Any:
+    function = getattr(module, name, None)
+    if not callable(function):
+        raise UsageError(
+            f"{Path(str(module.__file__)).name} does not define the function {name}()",
+            slug="source",
+            where=path,
+            hint="a source file defines model() and inputs(); see samples/ for examples",
+        )
+    return function
+
+
+def note_package(module: str) -> None:
+    """Remember that a source comes from ``module``: what its package raises is the user's."""
+    _packages.add(module.partition(".")[0])
+
+
+def is_of_source(module: str) -> bool:
+    """Return whether the module of that name is a source file, or of a package that a source is from."""
+    return module.startswith(_PREFIX) or module.partition(".")[0] in _packages
+
+
+def as_given(path: Path, sizes: Mapping[str, Sizes], *flags: str) -> str:
+    """Return ``path`` with the options that another command needs to read it in the same way."""
+    given = [f"--dim {name}={':'.join(map(str, size))}" for name, size in sizes.items()]
+    return " ".join([str(path), *given, *flags])
 
 
 def _list(module: ModuleType, name: str) -> Sequence[Any]:
@@ -98,7 +139,7 @@ def _list(module: ModuleType, name: str) -> Sequence[Any]:
 
 def _execute(path: Path) -> ModuleType:
     # A name of its own for each path; SOURCE_MODULE takes it out of what is written to a bundle.
-    name = f"aotc_source_{zlib.crc32(bytes(path.resolve())):08x}_{path.stem}"
+    name = f"{_PREFIX}{zlib.crc32(bytes(path.resolve())):08x}_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise UsageError(f"{path} is not a Python file", slug="source")
