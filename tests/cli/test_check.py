@@ -81,7 +81,7 @@ def test_a_source_with_other_arguments_is_refused(cli, folder: Path, source) -> 
         (["model.py"], "error[usage]: there is no bundle to check\n  fix: aotc build model.py -o DIR"),
         (
             ["bundle", "bundle"],
-            "error[usage]: aotc check takes one bundle folder and one source file at most\n"
+            "error[usage]: aotc check takes one bundle folder and one source at most\n"
             "  fix: aotc check --help",
         ),
         (
