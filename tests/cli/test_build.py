@@ -35,7 +35,8 @@ def test_every_option(cli, folder: Path) -> None:
     description = json.loads((folder / "out/bundle/bundle.json").read_text())
     assert document["digest"] == description["digest"]
     recorded = {"disable": ["fold-batch-norm", "share-duplicates"], "seed": 3, "validate": "each"}
-    assert description["options"] == {**recorded, "tolerance": {}}
+    trust = {"trust_remote_code": False, "trust_source": False}
+    assert description["options"] == {**recorded, **trust, "tolerance": {}}
     ran = {entry["name"].partition("{")[0] for entry in description["passes"]}
     assert "fold-constants" in ran
     assert not {"fold-batch-norm", "share-duplicates"} & ran
