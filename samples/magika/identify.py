@@ -9,7 +9,7 @@ import aotc
 
 
 def main(arguments: list[str]) -> None:
-    """Print each file's likeliest type and how likely it is; files of this repository unless told otherwise."""
+    """Print each file's likeliest type and its likelihood; files of this repository unless told otherwise."""
     if not arguments:
         sys.exit("usage: python samples/magika/identify.py BUNDLE [FILE ...]")
     bundle, *named = arguments
