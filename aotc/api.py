@@ -8,34 +8,37 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aotc.config import load_options
-from aotc.export.source import Source
-from aotc.parity.verdict import Verdict
+from aotc.export.source import Source, parts_source
+from aotc.parity.verdict import AnyVerdict
 
 if TYPE_CHECKING:
     from torch import nn
 
+    from aotc.parts import PartsResult
     from aotc.seal import BuildResult
 
 
 def build(
-    module: nn.Module,
-    inputs: tuple[Any, ...] | dict[str, Any],
+    module: nn.Module | Mapping[str, nn.Module],
+    inputs: Any,
     *,
     out: str | os.PathLike[str],
     target: str = "ort-cpu",
     dynamic_shapes: Any = None,
-    profiles: Sequence[Mapping[str, tuple[int, int, int]]] = (),
-    more_inputs: Sequence[Any] = (),
-    bad_inputs: Sequence[Any] = (),
-    accuracy: Callable[[Callable[..., Any]], float] | None = None,
-    state: Mapping[str, str] | None = None,
+    profiles: Sequence[Mapping[str, Any]] | Mapping[str, Any] = (),
+    more_inputs: Sequence[Any] | Mapping[str, Any] = (),
+    bad_inputs: Sequence[Any] | Mapping[str, Any] = (),
+    accuracy: Callable[[Any], float] | None = None,
+    state: Mapping[str, Any] | None = None,
     name: str | None = None,
     **options: Any,
-) -> BuildResult:
+) -> BuildResult | PartsResult:
     """Compile ``module`` and publish a bundle at ``out``, if and only if it computes what eager computes.
 
     Args:
-        module: The eager model, in eval mode; it is not changed.
+        module: The eager model, in eval mode; it is not changed. A dict of modules is a model in parts, each
+            a graph of its own: ``inputs``, ``dynamic_shapes``, ``profiles``, ``more_inputs``, ``bad_inputs``
+            and ``state`` are then dicts by part, and ``accuracy`` is given a dict of functions.
         inputs: Example inputs: a tuple of arguments or a dict of keyword arguments of forward.
         out: Folder of the bundle; an existing bundle there is replaced at once, or not at all.
         target: What the engine runs on.
@@ -46,7 +49,7 @@ def build(
         accuracy: Task metric, higher is better; it is given a function that takes what forward takes and
             returns its result in numpy.
         state: Input name to output name: in a stream, the input of a call is the output of the one before.
-        name: Name of the bundle; default: the class of ``module``.
+        name: Name of the bundle; default: the class of ``module``, or the names of its parts.
         **options: Fields of ``aotc.config.Options``: threads, validate, disable, dump_dir, tolerance, seed.
 
     Raises:
@@ -54,20 +57,22 @@ def build(
         RefusedError: This model cannot be compiled; says which part and why.
         AotcError: Bad options, missing packages, failing storage.
     """
-    from aotc import pipeline
+    from aotc import parts, pipeline
 
-    source = Source(
-        name=name or type(module).__name__,
-        model=lambda: module,
-        inputs=inputs,
-        more_inputs=more_inputs,
-        bad_inputs=bad_inputs,
-        dynamic_shapes=dynamic_shapes,
-        profiles=profiles,
-        accuracy=accuracy,
-        state=state or {},
-    )
-    return pipeline.build(source, load_options({"target": target, **options}, Path.cwd()), Path(out))
+    given = {
+        "dynamic_shapes": dynamic_shapes,
+        "profiles": profiles,
+        "more_inputs": more_inputs,
+        "bad_inputs": bad_inputs,
+        "state": state,
+    }
+    fields = {"inputs": inputs, **{field: value for field, value in given.items() if value not in (None, ())}}
+    loaded = load_options({"target": target, **options}, Path.cwd())
+    if isinstance(module, Mapping):
+        whole = parts_source(name or "-".join(map(str, module)), module, fields, accuracy=accuracy)
+        return parts.build(whole, loaded, Path(out))
+    source = Source(name=name or type(module).__name__, model=lambda: module, accuracy=accuracy, **fields)
+    return pipeline.build(source, loaded, Path(out))
 
 
 def check(
@@ -76,7 +81,7 @@ def check(
     *,
     threads: int | None = None,
     **options: Any,
-) -> Verdict:
+) -> AnyVerdict:
     """Verify a bundle again and return the verdict; ``verdict.passed`` says whether it holds.
 
     Args:
@@ -89,10 +94,11 @@ def check(
         IntegrityError: The bundle's files are not the ones that were built.
         AotcError: As ``aotc.load``.
     """
-    from aotc import replay
-    from aotc.sources import open_source_of
+    from aotc import parts
 
     if source is None:
-        return replay.check_golden(Path(bundle), threads)[0]
+        return parts.check_golden(Path(bundle), threads)[0]
+    from aotc.sources import open_source_of  # not needed by those who only replay a bundle
+
     opened = open_source_of(Path(bundle), Path(source), load_options(options, Path.cwd()))
-    return replay.check_source(Path(bundle), opened, threads=threads)[0]
+    return parts.check_source(Path(bundle), opened, threads=threads)[0]

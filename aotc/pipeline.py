@@ -63,10 +63,12 @@ def build(
     out: Path,
     progress: Progress = lambda *_: None,
     only: Feeds | None = None,
+    saved: Path | None = None,
 ) -> BuildResult:
     """Compile ``source`` and publish a bundle at ``out``, if and only if it computes what eager computes.
 
-    ``only`` replaces every case of the gate by one input set: what ``aotc check --inputs`` replays.
+    ``only`` replaces every case of the gate by one input set: what ``aotc check --inputs`` replays. ``saved``
+    is where the worst inputs of a failed gate go instead of beside ``out``.
 
     Raises:
         RefusedError: This model cannot be compiled.
@@ -118,7 +120,7 @@ def build(
             engines=judged, accuracy=accuracy, environment=environment(), seconds=clock.seconds()
         )
         if not verdict.passed:
-            saved = out.with_name(f"{out.name}.failed.npz")
+            saved = saved or out.with_name(f"{out.name}.failed.npz")
             graph = staging.path / portable.file
             raise parity_error(verdict, signature, cases, references, saved, source.path, graph)
 

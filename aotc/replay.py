@@ -1,4 +1,4 @@
-"""``aotc check``: a published bundle again, on its golden inputs or against eager."""
+"""``aotc check`` of one graph: an open bundle again, on its golden inputs or against eager."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from aotc.bundle import Checked, Description, OpenBundle, open_bundle, write_checked
+from aotc.bundle import Checked, Description, OpenBundle, write_checked
 from aotc.environment import environment
 from aotc.errors import CompatibilityError, RefusedError
 from aotc.parity.cases import all_cases, one_case
@@ -29,54 +29,49 @@ Progress = Callable[[str, str], None]
 
 
 def check_golden(
-    directory: Path, threads: int | None = None, progress: Progress = lambda *_: None
-) -> tuple[Verdict, Description]:
-    """Replay the bundle's golden inputs; needs neither torch nor onnx.
+    bundle: OpenBundle, threads: int | None = None, progress: Progress = lambda *_: None
+) -> Verdict:
+    """Replay the golden inputs of a bundle of one graph; needs neither torch nor onnx.
 
     Records the result beside the bundle (``DIR.checked.json``).
 
     Raises:
         AotcError: As ``aotc.load``.
     """
-    progress("load", "")
-    with open_bundle(directory) as bundle:
-        description = bundle.description
-        references = [
-            Reference(label=c.label, kind="given", sizes=c.sizes, inputs=c.inputs, outputs=c.outputs)
-            for c in description.golden
-        ]
-        with load_opened(bundle, threads=threads, allow_unexecuted=True) as engine:
-            progress("check", "")
-            cases = judge(
-                engine.run_flat,
-                references,
-                lambda name: io.BytesIO(bundle.buffer(name)),
-                description.signature,
-                lambda label: progress("check", label),
-            )
-            verdict = _verdict(engine, EngineVerdict(engine=engine.file, cases=cases), None)
-    _record(directory, description, verdict)
-    return verdict, description
+    references = [
+        Reference(label=c.label, kind="given", sizes=c.sizes, inputs=c.inputs, outputs=c.outputs)
+        for c in bundle.description.golden
+    ]
+    with load_opened(bundle, threads=threads, allow_unexecuted=True) as engine:
+        progress("check", "")
+        cases = judge(
+            engine.run_flat,
+            references,
+            lambda name: io.BytesIO(bundle.buffer(name)),
+            engine.signature,
+            lambda label: progress("check", label),
+        )
+        verdict = _verdict(engine, EngineVerdict(engine=engine.file, cases=cases), None)
+    _record(bundle, verdict)
+    return verdict
 
 
 def check_source(
-    directory: Path,
+    bundle: OpenBundle,
     source: AnySource,
     *,
     threads: int | None = None,
     seed: int = 0,
     only: Feeds | None = None,
     progress: Progress = lambda *_: None,
-) -> tuple[Verdict, Description]:
-    """Compare the bundle with eager again, on all cases of the gate or on one given input set.
+) -> Verdict:
+    """Compare a bundle of one graph with eager again, on all cases of the gate or on one given input set.
 
     Raises:
         CompatibilityError: The source's forward is not the one that the bundle was built from.
         AotcError: As ``aotc.load`` and ``aotc.build``.
     """
-    progress("load", "")
-    with open_bundle(directory) as bundle, tempfile.TemporaryDirectory(prefix="aotc-") as scratch:
-        description = bundle.description
+    with tempfile.TemporaryDirectory(prefix="aotc-") as scratch:
         folder = Path(scratch)
         references, metric = _eager_side(source, bundle, folder, seed, threads, only, progress)
         gc.collect()
@@ -86,7 +81,7 @@ def check_source(
                 engine.run_flat,
                 references,
                 folder.joinpath,
-                description.signature,
+                engine.signature,
                 lambda label: progress("check", label),
             )
             accuracy = None
@@ -94,8 +89,8 @@ def check_source(
                 accuracy = compare_accuracy(source.accuracy, metric, engine.run)
             verdict = _verdict(engine, EngineVerdict(engine=engine.file, cases=cases), accuracy)
     if only is None:
-        _record(directory, description, verdict)
-    return verdict, description
+        _record(bundle, verdict)
+    return verdict
 
 
 def _eager_side(
@@ -143,11 +138,11 @@ def _verdict(engine: Engine, judged: EngineVerdict, accuracy: Accuracy | None) -
     )
 
 
-def _record(directory: Path, description: Description, verdict: Verdict) -> None:
+def _record(bundle: OpenBundle, verdict: Verdict) -> None:
     write_checked(
-        directory,
+        bundle.path,
         Checked(
-            digest=description.digest,
+            digest=bundle.description.digest,
             verdict="pass" if verdict.passed else "fail",
             level="executed",
             details={"environment": dict(verdict.environment)},

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import onnx_ir as ir
 
-from aotc.bundle import OpenBundle, verify_bundle
+from aotc.bundle import Description, OpenBundle, verify_bundle
 from aotc.config import Options
 from aotc.errors import CompatibilityError, UsageError
 from aotc.export.call import bind, rebuild
@@ -23,7 +23,7 @@ from aotc.export.importer import given_inputs, import_module, with_index_ranges
 from aotc.export.onnx_source import OnnxSource, has_interface, import_onnx, read_source
 from aotc.export.pt2 import load_program
 from aotc.export.saved_files import kind_of, script_refusal, weights_error
-from aotc.export.source import Sizes, Source, load_source
+from aotc.export.source import PartsSource, Sizes, Source, load_source, split_part
 from aotc.export.timm_folder import is_timm_folder, load_timm_folder
 from aotc.oracle import Oracle
 from aotc.parity.cases import Given
@@ -55,11 +55,11 @@ def is_onnx(path: Path) -> bool:
 
 def open_source(
     path: Path, inputs: Feeds | None = None, sizes: Dims | None = None, options: Options = _DEFAULTS
-) -> AnySource:
+) -> AnySource | PartsSource:
     """Return the source at ``path``, whatever its kind.
 
     Args:
-        path: The file or folder.
+        path: The file or folder; ``model.py:encoder`` is one part of a Python file.
         inputs: Example inputs of an ONNX file, by input name.
         sizes: (min, opt, max) by dim, for a source that has no profiles of its own.
         options: Say what of the source's own code may be executed.
@@ -92,10 +92,35 @@ def open_source(
             slug="dim",
             hint=f"write the sizes into profiles in {path.name}",
         )
-    return load_factory(str(path)) if is_factory(str(path)) else load_source(path)
+    file, part = split_part(path)
+    if part is None and is_factory(str(path)):
+        return load_factory(str(path))
+    source = load_source(file)
+    return source if part is None else _part_of(source, file, part)
 
 
-def open_source_of(directory: Path, path: Path, options: Options = _DEFAULTS) -> AnySource:
+def _part_of(source: Source | PartsSource, file: Path, part: str) -> Source:
+    parts = source.parts if isinstance(source, PartsSource) else {}
+    if part not in parts:
+        raise UsageError(
+            f"{file} has no part '{part}'", slug="parts", hint=f"parts: {', '.join(parts) or 'none'}"
+        )
+    return parts[part]
+
+
+def one_graph(source: AnySource | PartsSource) -> AnySource:
+    """Return ``source``, which must be of one graph.
+
+    Raises:
+        UsageError: It has parts; the hint names them.
+    """
+    if not isinstance(source, PartsSource):
+        return source
+    hint = f"name a part: {' or '.join(str(part.path) for part in source.parts.values())}"
+    raise UsageError(f"the source has the parts {', '.join(source.parts)}", slug="parts", hint=hint)
+
+
+def open_source_of(directory: Path, path: Path, options: Options = _DEFAULTS) -> AnySource | PartsSource:
     """Return the source at ``path``, with example inputs of the sizes that the bundle ``directory`` allows.
 
     A Python file says its sizes itself; those of others may have been given when the bundle was built.
@@ -105,7 +130,8 @@ def open_source_of(directory: Path, path: Path, options: Options = _DEFAULTS) ->
     """
     sizes = {}
     if path.is_dir() or path.suffix == ".pt2":
-        profiles = verify_bundle(directory).signature.profiles
+        description = verify_bundle(directory)
+        profiles = description.signature.profiles if isinstance(description, Description) else ()
         sizes = {name: (p.min, p.opt, p.max) for name, p in profiles[0].items()} if profiles else {}
     return open_source(path, sizes=sizes, options=options)
 

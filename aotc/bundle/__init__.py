@@ -14,17 +14,24 @@ from aotc.bundle.entries import (
     Requirements,
     TensorEntry,
 )
-from aotc.bundle.names import ASSETS, check_names
+from aotc.bundle.names import ASSETS, check_names, clash_in, part_fault
+from aotc.bundle.parts import PartEntry, PartsContents, PartsDescription
 from aotc.bundle.publish import Staging
-from aotc.bundle.read import OpenBundle, open_bundle, verify_bundle
+from aotc.bundle.read import OpenBundle, OpenParts, open_any, open_bundle, single_graph, verify_bundle
 
 __all__ = [
     "Staging",
+    "open_any",
     "open_bundle",
+    "single_graph",
     "verify_bundle",
     "OpenBundle",
+    "OpenParts",
     "Description",
     "Contents",
+    "PartsDescription",
+    "PartsContents",
+    "PartEntry",
     "EngineEntry",
     "Requirements",
     "TensorEntry",
@@ -36,6 +43,8 @@ __all__ = [
     "file_digest",
     "ASSETS",
     "check_names",
+    "clash_in",
+    "part_fault",
     "Checked",
     "checked_path",
     "read_checked",

@@ -10,6 +10,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from aotc.bundle.entries import Sha256
+from aotc.bundle.names import DESCRIPTION
 from aotc.bundle.parse import LARGEST
 from aotc.bundle.storage import storage_error, sync
 from aotc.errors import IntegrityError
@@ -38,7 +39,10 @@ class Checked(BaseModel):
 def checked_path(directory: str | os.PathLike[str]) -> Path:
     """Return where the result for the bundle ``directory`` lies."""
     path = Path(directory).resolve()  # the same place through a `current` link
-    return path.with_name(f"{path.name}.checked.json")
+    name, place = path.name, path.parent
+    if (place / DESCRIPTION).is_file():  # a part: nothing may be written into the bundle that it lies in
+        name, place = f"{place.name}.{name}", place.parent
+    return place / f"{name}.checked.json"
 
 
 def read_checked(directory: str | os.PathLike[str]) -> Checked | None:

@@ -88,11 +88,16 @@ class Description(Contents):
 
     def to_json(self) -> bytes:
         """Return the text of ``bundle.json``: equal descriptions give equal bytes."""
-        # Not sorted: the order of a dict in the signature's trees is the order of the caller's result.
-        return (json.dumps(self.model_dump(mode="json"), indent=2, ensure_ascii=False) + "\n").encode()
+        return text_of(self)
 
 
-def digest_of(contents: Contents) -> str:
+def text_of(description: Frozen) -> bytes:
+    """Return a description as the text of ``bundle.json``."""
+    # Not sorted: the order of a dict in the signature's trees is the order of the caller's result.
+    return (json.dumps(description.model_dump(mode="json"), indent=2, ensure_ascii=False) + "\n").encode()
+
+
+def digest_of(contents: Frozen) -> str:
     """Return the bundle digest: hex sha256 of the RFC 8785 JSON without ``digest`` and ``beside``.
 
     Raises:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from aotc.errors import IntegrityError
@@ -20,8 +20,12 @@ class Listing:
     folders: set[str] = field(default_factory=set)
 
 
-def list_bundle(folder: int) -> Listing:
+def list_bundle(folder: int, parts: Collection[str] = ()) -> Listing:
     """Return what the open folder ``folder`` (a file descriptor) holds.
+
+    Args:
+        folder: The bundle.
+        parts: Folders in it that are bundles themselves: they are listed, and not what they hold.
 
     Raises:
         IntegrityError: A link, a file with a second name, a device, or folders nested too deep.
@@ -32,6 +36,8 @@ def list_bundle(folder: int) -> Listing:
             listing.files.add(check_regular(name, status))
             continue
         listing.folders.add(name)
+        if name in parts:
+            continue
         inner = os.open(name, FOLDER_FLAGS, dir_fd=folder)
         try:
             for leaf, leaf_status in _entries(inner):
@@ -72,11 +78,11 @@ def missing(name: str) -> IntegrityError:
     return IntegrityError(f"the file {name!r} is missing", hint="build or copy the bundle again")
 
 
-def check_complete(listing: Listing, expected: Iterable[str]) -> None:
-    """Compare what is there with what ``bundle.json`` lists.
+def check_complete(listing: Listing, expected: Iterable[str], parts: Collection[str] = ()) -> None:
+    """Compare what is there with the files and parts that ``bundle.json`` lists.
 
     Raises:
-        IntegrityError: A missing file, an extra file, or an extra folder (an empty one too).
+        IntegrityError: A missing file or part, an extra file, or an extra folder (an empty one too).
     """
     wanted = set(expected)
     if lost := sorted(wanted - listing.files):
@@ -85,7 +91,9 @@ def check_complete(listing: Listing, expected: Iterable[str]) -> None:
         raise IntegrityError(
             f"the file {extra[0]!r} is not part of the bundle", hint=f"remove {extra[0]!r}, or build again"
         )
-    folders = {name.partition("/")[0] for name in wanted if "/" in name}
+    if lost := sorted(set(parts) - listing.folders):
+        raise IntegrityError(f"the part {lost[0]!r} is missing", hint="build or copy the bundle again")
+    folders = {name.partition("/")[0] for name in wanted if "/" in name} | set(parts)
     if extra := sorted(listing.folders - folders):
         raise IntegrityError(
             f"the folder {extra[0]!r} is not part of the bundle", hint=f"remove {extra[0]!r}, or build again"

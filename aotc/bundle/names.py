@@ -20,6 +20,8 @@ DESCRIPTION = "bundle.json"
 ASSETS = "assets"
 """The folder of the files that travel with a model: tokenizer, labels, licence."""
 
+_OWN = frozenset({ASSETS, "golden", "weights"})
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 _PART = r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,127}"
 _NAME = re.compile(rf"{_PART}(/{_PART})?")
 
@@ -32,6 +34,15 @@ def fault_of(name: str) -> str | None:
         f"the file name {name!r} is not allowed in a bundle: names are ASCII letters, digits and _ . + -, "
         "do not start with a dot, and are at most one folder deep"
     )
+
+
+def part_fault(name: str) -> str | None:
+    """Return what is wrong with ``name`` as the name of a part of a model, or None."""
+    if not _IDENTIFIER.fullmatch(name):
+        return f"a part cannot be called {name!r}: use a Python identifier of ASCII letters, digits and _"
+    if name.casefold() in _OWN:
+        return f"a part cannot be called {name!r}: a bundle has something of its own by that name"
+    return None
 
 
 def clash_in(names: Iterable[str]) -> str | None:

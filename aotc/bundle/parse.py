@@ -10,23 +10,27 @@ from pydantic import ValidationError
 
 from aotc.bundle.describe import SCHEMA_VERSION, Description, digest_of
 from aotc.bundle.names import DESCRIPTION
+from aotc.bundle.parts import PartsDescription
 from aotc.errors import CompatibilityError, IntegrityError
 
 LARGEST = 64 * 2**20
 """Bytes; a larger ``bundle.json`` is refused before it is read."""
 
 
-def parse_description(text: bytes) -> Description:
-    """Return the description in ``text``.
+def parse_description(text: bytes) -> Description | PartsDescription:
+    """Return the description in ``text``: of one graph, or of a model in parts.
 
     Raises:
         IntegrityError: Not JSON, duplicate keys, a field that is wrong (its path is named), a wrong digest.
         CompatibilityError: A ``schema_version`` that this aotc does not know.
     """
-    _check_version(_load(text))
+    content = _load(text)
+    _check_version(content)
+    in_parts = isinstance(content, dict) and "parts" in content
+    model: type[Description | PartsDescription] = PartsDescription if in_parts else Description
     try:
         # The second parse is strict in types, which the first cannot be: "12" is no size.
-        description = Description.model_validate_json(text, strict=True)
+        description = model.model_validate_json(text, strict=True)
         digest = digest_of(description)
     except ValidationError as error:
         raise IntegrityError(_first_fault(error), where=DESCRIPTION) from error

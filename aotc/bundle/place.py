@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -32,13 +33,15 @@ def refuse_foreign(destination: Path) -> None:
 def _foreign(destination: Path) -> str | None:
     if destination.is_symlink():
         return "is a symbolic link"
+    if _listed_names(destination.parent) is not None:
+        return f"lies in the bundle {destination.parent}"
     if not destination.exists():
         return None
     if not destination.is_dir():
         return "is a file"
     if not any(destination.iterdir()):
         return None
-    listed = _listed_names(destination / DESCRIPTION)
+    listed = _listed_names(destination)
     if listed is None:
         return f"is a folder without a {DESCRIPTION} of ours"
     leaves = (p for p in destination.rglob("*") if p.is_symlink() or not p.is_dir())
@@ -46,18 +49,23 @@ def _foreign(destination: Path) -> str | None:
     return f"holds {extra[0]!r}, which is not part of the bundle there" if extra else None
 
 
-def _listed_names(file: Path) -> set[str] | None:
-    """Return the names in a ``bundle.json`` of any version, None if it is not one.
+def _listed_names(folder: Path) -> set[str] | None:
+    """Return the names in the ``bundle.json`` of ``folder``, of any version; None if it is not one.
 
     A damaged bundle may be replaced, so this reads far less strictly than loading does.
     """
     try:
-        content: Any = json.loads(file.read_bytes())
+        content: Any = json.loads((folder / DESCRIPTION).read_bytes())
         if isinstance(content["schema_version"], int) and isinstance(content["digest"], str):
-            return {DESCRIPTION, *content["files"], *content["beside"]}
+            listed = content["files"] if "files" in content else _names_of_parts(folder, content["parts"])
+            return {DESCRIPTION, *listed, *content["beside"]}
     except (OSError, ValueError, TypeError, KeyError, RecursionError):
         return None
     return None
+
+
+def _names_of_parts(folder: Path, parts: Iterable[str]) -> set[str]:
+    return {f"{part}/{name}" for part in parts for name in _listed_names(folder / part) or ()}
 
 
 def put_in_place(staging: Path, destination: Path) -> None:

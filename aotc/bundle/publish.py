@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Collection
 from pathlib import Path
 from types import TracebackType
 
@@ -13,6 +14,7 @@ from aotc.bundle.entries import FileEntry
 from aotc.bundle.leftovers import claim, discard, hidden_name, locked, recover
 from aotc.bundle.listing import list_bundle
 from aotc.bundle.names import DESCRIPTION, check_names
+from aotc.bundle.parts import PartsContents, PartsDescription, seal_parts
 from aotc.bundle.place import put_in_place, refuse_foreign
 from aotc.bundle.read import verify_bundle
 from aotc.bundle.storage import storage_error, sync
@@ -101,10 +103,24 @@ class Staging:
             StorageError: Writing failed; the old bundle stands.
         """
         description = seal(contents)
+        self._publish(description)
+        return description
+
+    def publish_parts(self, contents: PartsContents) -> PartsDescription:
+        """Seal a folder whose parts were published into it, verify all, and put it in place.
+
+        Raises:
+            AotcError: As :meth:`publish`.
+        """
+        description = seal_parts(contents)
+        self._publish(description, contents.parts)
+        return description
+
+    def _publish(self, description: Description | PartsDescription, parts: Collection[str] = ()) -> None:
         try:
             with (self.path / DESCRIPTION).open("xb") as file:
                 file.write(description.to_json())
-            self._settle()
+            self._settle(parts)
             self._verify(description)
             with locked(self.destination.parent):
                 refuse_foreign(self.destination)
@@ -113,18 +129,17 @@ class Staging:
             parent = self.destination.parent
             raise storage_error(error, f"cannot publish {self.destination}", parent) from error
         self._path = None
-        return description
 
-    def _settle(self) -> None:
-        """Give every file and folder its final mode and make it durable, leaves first."""
-        listing = list_bundle(self._claim)  # refuses links and devices before anything opens one
+    def _settle(self, parts: Collection[str]) -> None:
+        """Give every file and folder its final mode and make it durable, leaves first; parts are already."""
+        listing = list_bundle(self._claim, parts)  # refuses links and devices before anything opens one
         for name in sorted(listing.files):
             sync(self.path / name, 0o644)
         for name in sorted(listing.folders):
             sync(self.path / name, 0o755)
         sync(self.path, 0o755)
 
-    def _verify(self, description: Description) -> None:
+    def _verify(self, description: Description | PartsDescription) -> None:
         try:
             if verify_bundle(self.path) != description:
                 raise IntegrityError(f"{DESCRIPTION} reads back differently from what was written")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
+from typing import Self
 
 from aotc.bundle.content import read_content, read_digest
 from aotc.bundle.describe import Description
@@ -14,6 +15,7 @@ from aotc.bundle.entries import FileEntry
 from aotc.bundle.listing import FOLDER_FLAGS, check_complete, check_regular, list_bundle, missing
 from aotc.bundle.names import DESCRIPTION
 from aotc.bundle.parse import LARGEST, parse_description
+from aotc.bundle.parts import PartsDescription
 from aotc.bundle.storage import storage_error
 from aotc.errors import IntegrityError, UsageError
 
@@ -21,12 +23,11 @@ _FILE_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK  # a FI
 _ATTEMPTS = 5
 
 
-class OpenBundle:
-    """A verified bundle. Its buffers stay valid as long as anything refers to them, also after ``close``."""
+class _Opened:
+    """A verified folder. Its buffers stay valid as long as anything refers to them, also after ``close``."""
 
-    def __init__(self, path: Path, description: Description, buffers: dict[str, memoryview]) -> None:
+    def __init__(self, path: Path, buffers: dict[str, memoryview]) -> None:
         self.path = path
-        self.description = description
         self._buffers = buffers
 
     def buffer(self, name: str) -> memoryview:
@@ -44,7 +45,7 @@ class OpenBundle:
         """Let go of the buffers; memory is freed when the last user of each is gone."""
         self._buffers = {}
 
-    def __enter__(self) -> OpenBundle:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -53,10 +54,65 @@ class OpenBundle:
         self.close()
 
 
+class OpenBundle(_Opened):
+    """A verified bundle of one graph."""
+
+    def __init__(self, path: Path, description: Description, buffers: dict[str, memoryview]) -> None:
+        super().__init__(path, buffers)
+        self.description = description
+
+
+class OpenParts(_Opened):
+    """A verified bundle of a model in parts, each of them open."""
+
+    def __init__(
+        self,
+        path: Path,
+        description: PartsDescription,
+        buffers: dict[str, memoryview],
+        parts: Mapping[str, OpenBundle],
+    ) -> None:
+        super().__init__(path, buffers)
+        self.description = description
+        self.parts = parts
+
+    def close(self) -> None:
+        """Let go of the buffers, those of the parts too."""
+        super().close()
+        for part in self.parts.values():
+            part.close()
+
+
 def open_bundle(directory: str | os.PathLike[str]) -> OpenBundle:
+    """Open and verify a bundle of one graph as :func:`open_any` does.
+
+    Raises:
+        AotcError: As :func:`open_any` and :func:`single_graph`.
+    """
+    return single_graph(open_any(directory))
+
+
+def single_graph(opened: OpenBundle | OpenParts) -> OpenBundle:
+    """Return ``opened``, which must be of one graph.
+
+    Raises:
+        UsageError: It is of a model in parts; the hint names them.
+    """
+    if isinstance(opened, OpenBundle):
+        return opened
+    names = [os.fspath(opened.path / name) for name in opened.parts]
+    raise UsageError(
+        f"the bundle {opened.path} has the parts {', '.join(opened.parts)}",
+        slug="parts",
+        hint=f"name a part: {' or '.join(names)}",
+    )
+
+
+def open_any(directory: str | os.PathLike[str]) -> OpenBundle | OpenParts:
     """Open and verify the bundle ``directory``: its description, and the size and digest of every file.
 
-    ``directory`` itself may be a symbolic link (``current``); nothing inside may.
+    ``directory`` itself may be a symbolic link (``current``); nothing inside may. Of a model in parts every
+    part is verified, and that it is the bundle which was published as that part.
 
     Raises:
         UsageError: There is no such folder.
@@ -67,16 +123,16 @@ def open_bundle(directory: str | os.PathLike[str]) -> OpenBundle:
     return _open_verified(Path(directory), keep=True)
 
 
-def verify_bundle(directory: str | os.PathLike[str]) -> Description:
-    """Verify the bundle ``directory`` as :func:`open_bundle` does, without holding it in memory.
+def verify_bundle(directory: str | os.PathLike[str]) -> Description | PartsDescription:
+    """Verify the bundle ``directory`` as :func:`open_any` does, without holding it in memory.
 
     Raises:
-        AotcError: As :func:`open_bundle`.
+        AotcError: As :func:`open_any`.
     """
     return _open_verified(Path(directory), keep=False).description
 
 
-def _open_verified(path: Path, *, keep: bool) -> OpenBundle:
+def _open_verified(path: Path, *, keep: bool) -> OpenBundle | OpenParts:
     left = _ATTEMPTS
     while True:
         left -= 1
@@ -117,12 +173,48 @@ def _was_replaced(path: Path, folder: int) -> bool:
         return False
 
 
-def _verified(path: Path, folder: int, keep: bool) -> OpenBundle:
-    description = parse_description(bytes(_read(folder, DESCRIPTION, None, keep=True)))
+def _verified(path: Path, folder: int, keep: bool) -> OpenBundle | OpenParts:
+    description = _description(folder)
+    if isinstance(description, Description):
+        return _one_graph(path, folder, description, keep)
+    buffers = _contents(folder, description.beside, description.parts, keep)
+    parts = {n: _part(path / n, folder, entry.digest, keep) for n, entry in description.parts.items()}
+    return OpenParts(path, description, buffers, parts)
+
+
+def _description(folder: int) -> Description | PartsDescription:
+    return parse_description(bytes(_read(folder, DESCRIPTION, None, keep=True)))
+
+
+def _one_graph(path: Path, folder: int, description: Description, keep: bool) -> OpenBundle:
     entries = {**description.files, **description.beside}
-    check_complete(list_bundle(folder), [*entries, DESCRIPTION])
-    buffers = {name: _read(folder, name, entry, keep=keep) for name, entry in entries.items()}
-    return OpenBundle(path, description, buffers)
+    return OpenBundle(path, description, _contents(folder, entries, (), keep))
+
+
+def _part(path: Path, folder: int, digest: str, keep: bool) -> OpenBundle:
+    """Verify the part that lies at ``path``, in the open folder ``folder``."""
+    inner = os.open(path.name, FOLDER_FLAGS, dir_fd=folder)
+    try:
+        description = _description(inner)
+        if not isinstance(description, Description) or description.digest != digest:
+            raise IntegrityError(
+                f"the part {path.name!r} is another bundle: its digest is {description.digest}, not {digest}",
+                hint="build or copy the whole bundle again",
+            )
+        return _one_graph(path, inner, description, keep)
+    except IntegrityError as error:
+        error.where = str(path / (error.where or ""))
+        raise
+    finally:
+        os.close(inner)
+
+
+def _contents(
+    folder: int, entries: Mapping[str, FileEntry], parts: Collection[str], keep: bool
+) -> dict[str, memoryview]:
+    """Return the content of every listed file; nothing but them and the parts may be there."""
+    check_complete(list_bundle(folder, parts), [*entries, DESCRIPTION], parts)
+    return {name: _read(folder, name, entry, keep=keep) for name, entry in entries.items()}
 
 
 def _read(folder: int, name: str, entry: FileEntry | None, *, keep: bool) -> memoryview:

@@ -213,10 +213,10 @@ def _rivals(
 
     from aotc.export.call import bind
     from aotc.export.source import Source
-    from aotc.sources import open_source
+    from aotc.sources import one_graph, open_source
 
     progress("eager", "")
-    source = open_source(path, options=options)
+    source = one_graph(open_source(path, options=options))
     if not isinstance(source, Source):
         raise UsageError("--vs takes a PyTorch source", hint="an ONNX file is a plain export itself")
     module = source.model()

@@ -39,14 +39,17 @@ def command(
     """Compile SOURCE and publish a bundle, if and only if it computes what eager computes.
 
     SOURCE is a Python file that defines model() and inputs(), a function package.module:factory beside such
-    inputs(), a Hugging Face or timm folder (config.json and weights), an ONNX file, or a .pt2 program.
+    inputs(), a Hugging Face or timm folder (config.json and weights), an ONNX file, or a .pt2 program. Where
+    model() returns a dict, each of its modules becomes a bundle in OUT; model.py:PART builds one alone.
     """
     options = load_options(flags, Path.cwd())
     require_compiler()
+    from aotc import parts, pipeline
     from aotc.cli.arrays import read_npz
     from aotc.cli.verdicts import show_verdict
+    from aotc.export.source import PartsSource
     from aotc.parity.failure import ParityError
-    from aotc.pipeline import build
+    from aotc.seal import BuildResult
     from aotc.sources import open_source
 
     try:
@@ -54,7 +57,11 @@ def command(
             progress("load", "")
             given = read_npz(inputs) if inputs is not None else None
             opened = open_source(source, given, sizes, options)
-            result = build(opened, options, out, progress)
+            result: BuildResult | parts.PartsResult
+            if isinstance(opened, PartsSource):
+                result = parts.build(opened, options, out, progress)
+            else:
+                result = pipeline.build(opened, options, out, progress)
     except ParityError as error:
         show_verdict(error.verdict, as_json=as_json)
         raise

@@ -15,10 +15,10 @@ from aotc.errors import UsageError
 
 if TYPE_CHECKING:
     from aotc.parity.inputs import Feeds
-    from aotc.parity.verdict import Verdict
+    from aotc.parity.verdict import AnyVerdict
     from aotc.sources import AnySource
 
-Judged = tuple["Verdict", str | None]
+Judged = tuple["AnyVerdict", str | None]
 """A verdict, and the digest of the bundle if there is one."""
 
 
@@ -62,9 +62,19 @@ def command(
     show_verdict(verdict, as_json=as_json, bundle=bundle, digest=digest)
     if not verdict.passed:
         hint = f"aotc check {directory} SOURCE, which runs eager on every case" if source is None else None
-        raise ParityError(verdict, where=verdict.worst()[0].engine, hint=hint)
+        raise ParityError(verdict, where=_place(verdict), hint=hint)
     if not as_json:
         say(f"verified {_against(source)}")
+
+
+def _place(verdict: AnyVerdict) -> str | None:
+    """Return the engine file of the worst case; None where the metric of all parts is at fault."""
+    from aotc.parity.verdict import PartsVerdict
+
+    if not isinstance(verdict, PartsVerdict):
+        return verdict.worst()[0].engine
+    part = verdict.failed
+    return f"{part}/{verdict.parts[part].worst()[0].engine}" if part is not None else None
 
 
 def _against(source: Path | None) -> str:
@@ -94,7 +104,7 @@ def _is_source(path: Path) -> bool:
 def _replay(
     directory: Path | None, inputs: Path | None, threads: int | None, progress: StageProgress
 ) -> Judged:
-    from aotc.replay import check_golden
+    from aotc.parts import check_golden
 
     assert directory is not None
     if inputs is not None:
@@ -102,8 +112,7 @@ def _replay(
             "--inputs needs the source file: eager says what is right",
             hint=f"aotc check {directory} SOURCE --inputs {inputs}",
         )
-    verdict, description = check_golden(directory, threads, progress)
-    return verdict, description.digest
+    return check_golden(directory, threads, progress)
 
 
 def _judge(
@@ -117,7 +126,7 @@ def _judge(
     """Compare with eager: the bundle, or without one a build of its own."""
     from aotc.cli.arrays import read_npz
     from aotc.cli.build import require_compiler
-    from aotc.replay import check_source
+    from aotc.parts import check_source
 
     only = read_npz(inputs) if inputs is not None else None
     if directory is None and only is None:
@@ -125,21 +134,20 @@ def _judge(
     if directory is not None and sizes:
         raise UsageError("a bundle has sizes of its own", slug="dim", hint="leave out --dim, or the bundle")
     require_compiler()
-    from aotc.sources import is_onnx, open_source, open_source_of
+    from aotc.sources import is_onnx, one_graph, open_source, open_source_of
 
     if directory is None:
         assert only is not None
         given = only if is_onnx(path) else None
-        source = open_source(path, given, sizes, options)
-        return _build_and_judge(source, only, options, progress), None
+        graph = one_graph(open_source(path, given, sizes, options))
+        return _build_and_judge(graph, only, options, progress), None
     source = open_source_of(directory, path, options)
-    verdict, description = check_source(
+    return check_source(
         directory, source, threads=options.threads, seed=options.seed, only=only, progress=progress
     )
-    return verdict, description.digest
 
 
-def _build_and_judge(source: AnySource, only: Feeds, options: Options, progress: StageProgress) -> Verdict:
+def _build_and_judge(source: AnySource, only: Feeds, options: Options, progress: StageProgress) -> AnyVerdict:
     """Build into a folder that goes away, and judge only the given inputs."""
     from aotc.parity.failure import ParityError
     from aotc.pipeline import build

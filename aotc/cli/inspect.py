@@ -12,7 +12,7 @@ import click
 from aotc.cli.output import console, print_json, say, table
 
 if TYPE_CHECKING:
-    from aotc.cli.inspection import InspectDocument, ParityText
+    from aotc.cli.inspection import InspectDocument, ParityText, PartsDocument
     from aotc.cli.operators import OperatorCounts
 
 _ROWS = 40
@@ -26,17 +26,37 @@ _FEWEST_ROWS = 8
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def command(directory: Path, why: str | None, as_json: bool) -> None:
     """Show what the bundle DIR holds, after verifying every byte of it."""
-    from aotc.bundle import open_bundle
-    from aotc.cli.inspection import inspect
+    from aotc.bundle import OpenParts, open_any, single_graph
+    from aotc.cli.inspection import inspect, inspect_parts
 
-    with open_bundle(directory) as bundle:
-        document = inspect(bundle, why)
+    with open_any(directory) as bundle:
+        if isinstance(bundle, OpenParts) and why is None:
+            _show_parts(inspect_parts(bundle), as_json)
+            return
+        document = inspect(single_graph(bundle), why)
     if as_json:
         print_json(document.to_dict())
     elif why is not None:
         _print_why(document)
     else:
         _print(document)
+
+
+def _show_parts(document: PartsDocument, as_json: bool) -> None:
+    from aotc.cli.signatures import print_signature
+    from aotc.cli.verdicts import accuracy_text
+
+    if as_json:
+        print_json(document.to_dict())
+        return
+    say(f"{document.name}: {len(document.parts)} parts")
+    say(f"digest {document.digest}")
+    for name, part in document.parts.items():
+        say(f"\n{name}: digest {part.digest}")
+        print_signature(part.signature, part.verified_sizes)
+        say(f"aotc inspect {document.bundle}/{name}")
+    if document.accuracy is not None:
+        say(f"\n{accuracy_text(document.accuracy)}")
 
 
 def _print(document: InspectDocument) -> None:

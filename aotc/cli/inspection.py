@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 from collections.abc import Iterable
 
 from pydantic import ValidationError
 
-from aotc.bundle import ASSETS, Description, OpenBundle, PassEntry, Requirements
+from aotc.bundle import ASSETS, Description, OpenBundle, OpenParts, PassEntry, Requirements
 from aotc.cli.document import Document, Part
 from aotc.cli.operators import OperatorCounts, count_operators
 from aotc.cli.output import path_text
 from aotc.errors import AotcError, UsageError
 from aotc.parity.verdict import Accuracy, Verdict
+from aotc.parts import ACCURACY
 from aotc.signature import Signature
 
 _FIGURES = "parity.json"
@@ -77,6 +79,46 @@ class InspectDocument(Document):
     passes: tuple[PassEntry, ...]
     operators: OperatorCounts | None
     notes: tuple[str, ...]
+
+
+class PartText(Part):
+    """One part: its bundle's digest and signature."""
+
+    digest: str
+    signature: Signature
+    verified_sizes: tuple[dict[str, int], ...]
+
+
+class PartsDocument(Document):
+    """What ``inspect`` prints for a model in parts; ``accuracy`` is null if the source has no metric."""
+
+    bundle: str
+    name: str
+    digest: str
+    parts: dict[str, PartText]
+    accuracy: Accuracy | None
+
+
+def inspect_parts(bundle: OpenParts) -> PartsDocument:
+    """Describe a verified model in parts."""
+    description = bundle.description
+    accuracy = None
+    if ACCURACY in description.beside:
+        with contextlib.suppress(ValidationError):  # of another version of aotc
+            accuracy = Accuracy.model_validate_json(bytes(bundle.buffer(ACCURACY)))
+    return PartsDocument(
+        bundle=path_text(bundle.path),
+        name=description.name,
+        digest=description.digest,
+        parts={name: _part(part.description) for name, part in bundle.parts.items()},
+        accuracy=accuracy,
+    )
+
+
+def _part(description: Description) -> PartText:
+    return PartText(
+        **{name: getattr(description, name) for name in ("digest", "signature", "verified_sizes")}
+    )
 
 
 def inspect(bundle: OpenBundle, why: str | None) -> InspectDocument:

@@ -7,28 +7,29 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema
 
 from aotc.cli.bench_document import BenchDocument
 from aotc.cli.doctor import DoctorDocument
-from aotc.cli.document import Document, ErrorDocument
-from aotc.cli.inspection import InspectDocument
+from aotc.cli.document import ErrorDocument
+from aotc.cli.inspection import InspectDocument, PartsDocument
 from aotc.cli.passes import PassesDocument
 from aotc.cli.run import RunDocument
 from aotc.cli.verdicts import VerdictDocument
 
 FOLDER = Path(__file__).with_name("schemas")
-DOCUMENTS: Mapping[str, type[Document]] = {
+DOCUMENTS: Mapping[str, Any] = {
     "bench": BenchDocument,
     "build": VerdictDocument,
     "check": VerdictDocument,
     "doctor": DoctorDocument,
     "error": ErrorDocument,
-    "inspect": InspectDocument,
+    "inspect": InspectDocument | PartsDocument,
     "passes": PassesDocument,
     "run": RunDocument,
 }
-"""The document of each command; ``error`` is what any of them prints when there is no result."""
+"""What each command prints: a document, or one of several; ``error`` is any's when there is no result."""
 
 
 class _WithoutNaN(GenerateJsonSchema):
@@ -38,9 +39,10 @@ class _WithoutNaN(GenerateJsonSchema):
         return {"type": ["number", "null"]}
 
 
-def schema_text(document: type[Document]) -> str:
-    """Return the schema generated from the model, as the text of its file."""
-    schema = _rewrapped(document.model_json_schema(mode="serialization", schema_generator=_WithoutNaN))
+def schema_text(document: Any) -> str:
+    """Return the schema generated from the model, or from a union of models, as the text of its file."""
+    adapter = TypeAdapter[Any](document)
+    schema = _rewrapped(adapter.json_schema(mode="serialization", schema_generator=_WithoutNaN))
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
     return json.dumps(schema, indent=2, sort_keys=True) + "\n"
 

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from aotc.export.factory import is_factory
+from aotc.export.source import split_part
 
 Sizes = tuple[int, int, int]
 _DIM = re.compile(r"([^\W\d]\w*)=(\d+):(\d+):(\d+)", re.ASCII)
@@ -35,11 +36,14 @@ def parse_dims(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -
 
 
 class SourcePath(click.Path):
-    """A path, or ``package.module:factory``, which is none that must exist."""
+    """A path, also ``model.py:encoder``; or ``package.module:factory``, which is none that must exist."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return it as a ``Path``."""
-        return Path(value) if is_factory(str(value)) else super().convert(value, param, ctx)
+        file, part = split_part(Path(value))
+        if part is not None or not is_factory(str(value)):
+            super().convert(file, param, ctx)
+        return Path(value)
 
 
 dim_option = click.option(

@@ -6,7 +6,7 @@ from rich.console import Console
 
 from aotc.cli.document import Document
 from aotc.cli.output import console, print_json, say, table
-from aotc.parity.verdict import Accuracy, CaseVerdict, EngineVerdict, Verdict
+from aotc.parity.verdict import Accuracy, AnyVerdict, CaseVerdict, EngineVerdict, PartsVerdict, Verdict
 
 _COLUMNS = ["engine", "output", "cases", "max abs", "bound there", "worst/bound", "cosine", "top-1", "KL", ""]
 _REMARKS = {
@@ -26,11 +26,11 @@ class VerdictDocument(Document):
     bundle: str | None = None
     digest: str | None = None
     notes: tuple[str, ...] = ()
-    verdict: Verdict
+    verdict: AnyVerdict
 
 
 def show_verdict(
-    verdict: Verdict,
+    verdict: AnyVerdict,
     *,
     as_json: bool,
     bundle: str | None = None,
@@ -44,19 +44,24 @@ def show_verdict(
         )
         print_json(document.to_dict())
         return
-    _print_verdict(console(), verdict)
+    if isinstance(verdict, PartsVerdict):
+        for part, each in verdict.parts.items():
+            say(f"part {part}")
+            _print_verdict(console(), each)
+    else:
+        _print_verdict(console(), verdict)
+    if verdict.accuracy is not None:
+        say(accuracy_text(verdict.accuracy))
     for note in notes:
         say(f"note: {note}")
 
 
 def _print_verdict(out: Console, verdict: Verdict) -> None:
-    """Print one line an output of each engine, what was not compared, and the accuracy."""
+    """Print one line an output of each engine, and what was not compared."""
     rows = [row for engine in verdict.engines for row in _rows(engine)]
     out.print(table(_COLUMNS, rows, numbers=2))
     for engine in verdict.engines[:1]:
         _print_remarks(engine)
-    if verdict.accuracy is not None:
-        say(accuracy_text(verdict.accuracy))
 
 
 def accuracy_text(accuracy: Accuracy) -> str:

@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import Any
 
 from aotc.errors import UsageError
-from aotc.export.source import Source, note_package, source_of
+from aotc.export.source import PartsSource, Source, note_package, source_of
 
 _FORM = re.compile(r"([^\W\d]\w*(?:\.[^\W\d]\w*)*):([^\W\d]\w*)")
 
@@ -22,7 +22,7 @@ def is_factory(text: str) -> bool:
     return _FORM.fullmatch(text) is not None and not Path(text).exists()
 
 
-def load_factory(spec: str) -> Source:
+def load_factory(spec: str) -> Source | PartsSource:
     """Import the module of ``spec`` and return the source that its factory makes.
 
     A factory that returns an ``nn.Module`` stands for ``model()``: the other names of a source file are

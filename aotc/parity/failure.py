@@ -9,7 +9,7 @@ from pathlib import Path
 from aotc.errors import VerdictError
 from aotc.parity import golden
 from aotc.parity.golden import Reference
-from aotc.parity.verdict import Verdict
+from aotc.parity.verdict import AnyVerdict, PartsVerdict, Verdict
 from aotc.signature import Signature
 
 
@@ -18,21 +18,27 @@ class ParityError(VerdictError):
 
     slug = "parity"
 
-    def __init__(self, verdict: Verdict, *, where: str, hint: str | None) -> None:
+    def __init__(self, verdict: AnyVerdict, *, where: str | None, hint: str | None) -> None:
         super().__init__(_summary(verdict), where=where, hint=hint)
         self.verdict = verdict
 
 
-def _summary(verdict: Verdict) -> str:
+def _summary(verdict: AnyVerdict) -> str:
+    if isinstance(verdict, PartsVerdict) and verdict.failed is not None:
+        return f"part '{verdict.failed}': {_summary(verdict.parts[verdict.failed])}"
+    accuracy = verdict.accuracy
+    if isinstance(verdict, Verdict) and not verdict.worst()[1].passed:
+        return _worst(verdict)
+    if accuracy is not None and not accuracy.passed:
+        return (
+            f"accuracy() is {accuracy.engine:.6g} on the engine and {accuracy.eager:.6g} on eager, "
+            f"more than {accuracy.limit:g} apart"
+        )
+    return "no case could be compared: eager refused every input"
+
+
+def _worst(verdict: Verdict) -> str:
     engine, case = verdict.worst()
-    if case.passed:
-        accuracy = verdict.accuracy
-        if accuracy is not None and not accuracy.passed:
-            return (
-                f"accuracy() is {accuracy.engine:.6g} on the engine and {accuracy.eager:.6g} on eager, "
-                f"more than {accuracy.limit:g} apart"
-            )
-        return "no case could be compared: eager refused every input"
     failed = len({case.label for engine in verdict.engines for case in engine.cases if not case.passed})
     total = len({case.label for engine in verdict.engines for case in engine.cases})
     worst = f"{case.outcome} on {case.label}: {case.detail} ({engine.engine})"

@@ -17,7 +17,8 @@ from aotc.runtime.unsealed import load_unsealed
 ACCURACY_LIMIT = 1e-4
 """A metric of eager and engine may differ by this much."""
 
-Metric = Callable[[Callable[..., Any]], float]
+Metric = Callable[[Any], float]
+"""The source's ``accuracy``; it is given what runs: a function, or for a model in parts a dict of them."""
 
 
 def judge_engines(
@@ -83,12 +84,12 @@ def _with_refused(
     return engine.model_copy(update={"cases": tuple(judged[r.label] for r in references)})
 
 
-def score(metric: Metric, run: Callable[..., Any], *, eager: float | None = None) -> float:
+def score(metric: Metric, run: Any, *, eager: float | None = None) -> float:
     """Run the source's metric; an exception of its code surfaces as itself.
 
     Args:
         metric: The source's ``accuracy``.
-        run: Eager, or the engine.
+        run: What runs eager, or the engine.
         eager: What the metric gave for eager, if ``run`` is the engine.
 
     Raises:
@@ -125,7 +126,7 @@ def engine_accuracy(
         return compare_accuracy(metric, eager, engine.run)
 
 
-def compare_accuracy(metric: Metric, eager: float, run: Callable[..., Any]) -> Accuracy:
+def compare_accuracy(metric: Metric, eager: float, run: Any) -> Accuracy:
     """Run the source's metric on an engine; ``eager`` is what it gave for eager.
 
     Raises:

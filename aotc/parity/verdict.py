@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
@@ -92,3 +93,24 @@ class Verdict(_Frozen):
         """Return the engine and case with the largest error over its bound."""
         pairs = [(engine, case) for engine in self.engines for case in engine.cases]
         return max(pairs, key=lambda pair: (not pair[1].passed, pair[1].ratio))
+
+
+class PartsVerdict(_Frozen):
+    """The results of a model in parts: the verdict of each, and the source's metric of them together."""
+
+    schema_version: Literal[1] = 1
+    parts: Mapping[str, Verdict]
+    accuracy: Accuracy | None = None
+
+    @property
+    def passed(self) -> bool:
+        """Return whether every part passed, and the metric."""
+        return self.failed is None and (self.accuracy is None or self.accuracy.passed)
+
+    @property
+    def failed(self) -> str | None:
+        """Return the name of the first part that did not pass."""
+        return next((name for name, verdict in self.parts.items() if not verdict.passed), None)
+
+
+AnyVerdict = Verdict | PartsVerdict

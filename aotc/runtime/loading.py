@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 
 from aotc import optional
-from aotc.bundle import ASSETS, Description, OpenBundle, Requirements, open_bundle, read_checked
+from aotc.bundle import ASSETS, Description, OpenBundle, OpenParts, Requirements, open_any, read_checked
 from aotc.errors import CompatibilityError, UsageError
 from aotc.runtime.choose import choose
 from aotc.runtime.cpu import cpu_flags
 from aotc.runtime.engine import Engine
+from aotc.runtime.parts import Engines
 from aotc.runtime.session import check_interface, create_session
 
 TARGET = "ort-cpu"
@@ -17,8 +19,10 @@ TARGET = "ort-cpu"
 
 def load(
     directory: str | os.PathLike[str], *, threads: int | None = None, allow_unexecuted: bool = False
-) -> Engine:
+) -> Engine | Engines:
     """Load the bundle ``directory``. Every file is verified before native code sees a byte of it.
+
+    The bundle of a model in parts gives an engine for each part, by name.
 
     Args:
         directory: The folder that ``aotc build -o`` wrote.
@@ -32,8 +36,18 @@ def load(
         MissingError: onnxruntime is not installed.
         StorageError: The files cannot be read.
     """
-    with open_bundle(directory) as bundle:
-        return load_opened(bundle, threads=threads, allow_unexecuted=allow_unexecuted)
+    with open_any(directory) as opened:
+        if not isinstance(opened, OpenParts):
+            return load_opened(opened, threads=threads, allow_unexecuted=allow_unexecuted)
+        with contextlib.ExitStack() as stack:  # closes what is loaded if a later part cannot be
+            engines = {
+                name: stack.enter_context(
+                    load_opened(part, threads=threads, allow_unexecuted=allow_unexecuted)
+                )
+                for name, part in opened.parts.items()
+            }
+            stack.pop_all()
+        return Engines(opened.description, engines)
 
 
 def load_opened(bundle: OpenBundle, *, threads: int | None = None, allow_unexecuted: bool = False) -> Engine:

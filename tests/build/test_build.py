@@ -24,7 +24,7 @@ from aotc.config import Options
 from aotc.errors import InputError, RefusedError, UsageError, VerdictError
 from aotc.export.source import Source
 from aotc.parity.failure import ParityError
-from aotc.replay import check_golden
+from aotc.parts import check_golden
 from aotc.rewrite import Context, Pass, PassResult
 from aotc.seal import BuildResult
 
