@@ -9,8 +9,6 @@ from typing import Any
 
 import click
 
-from aotc.export.factory import is_factory
-from aotc.export.source import split_part
 
 Sizes = tuple[int, int, int]
 _DIM = re.compile(r"([^\W\d]\w*)=(\d+):(\d+):(\d+)", re.ASCII)
@@ -40,6 +38,9 @@ class SourcePath(click.Path):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return it as a ``Path``."""
+        from aotc.export.factory import is_factory
+        from aotc.export.source import split_part
+
         file, part = split_part(Path(value))
         if part is not None or not is_factory(str(value)):
             super().convert(file, param, ctx)
