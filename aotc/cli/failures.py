@@ -17,7 +17,6 @@ import click
 
 from aotc import __version__
 from aotc.errors import AotcError, InternalError, MissingError, StorageError, UsageError
-from aotc.export.source import is_of_source
 
 _INTERRUPTED = 130
 
@@ -87,6 +86,8 @@ def source_place(error: BaseException) -> str | None:
 
 
 def _innermost(trace: TracebackType | None) -> str | None:
+    from aotc.export.source import is_of_source
+
     found = None
     while trace is not None:
         frame = trace.tb_frame

@@ -9,7 +9,6 @@ from typing import Any
 
 import click
 
-
 Sizes = tuple[int, int, int]
 _DIM = re.compile(r"([^\W\d]\w*)=(\d+):(\d+):(\d+)", re.ASCII)
 
