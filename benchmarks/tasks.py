@@ -15,7 +15,7 @@ from tree_memory import anonymous_bytes
 
 def export(source: str) -> dict[str, float]:
     """Time the bare export of a source file, to a file that is thrown away."""
-    from aotc.cli.bench import plain_export
+    from aotc.cli.rivals import plain_export
     from aotc.export.call import bind
     from aotc.export.source import load_source
 

@@ -5,32 +5,27 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import statistics
-import tempfile
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from aotc.cli.output import StageProgress, console, path_text, print_json, say, table
+from aotc.cli.rivals import PLAIN, rivals
 from aotc.cli.source_options import trust_options
 from aotc.config import Options, load_options
 from aotc.errors import UsageError
 
 if TYPE_CHECKING:
-    from torch import nn
-
     from aotc.bench import Failure, Feeds, Run, Timing
-    from aotc.export.call import BoundCall
-    from aotc.export.source import Source
     from aotc.parity.inputs import Case
     from aotc.runtime import Engine
     from aotc.signature import Signature
 
 Sizes = dict[str, int]
 _LOADS = 3
-AOTC, EAGER, PLAIN = "aotc", "eager", "plain export"
+AOTC = "aotc"
 
 
 def _parse_sizes(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> list[Sizes]:
@@ -123,7 +118,7 @@ def _bench(
         cases = [_draw(engine.signature, observed, each) for each in sizes]
         others: dict[str, Run] = {}
         if vs is not None:
-            others = stack.enter_context(_rivals(vs, engine.signature, threads, options, progress))
+            others = stack.enter_context(rivals(vs, engine.signature, threads, options, progress))
         for case in cases:
             progress("measure", "")
             runners = {AOTC: engine.run_flat, **others}
@@ -202,101 +197,6 @@ def _accepted(case: Case, runners: list[Run]) -> Feeds:
             run(case.fallback)
         return case.fallback
     return case.feeds
-
-
-@contextlib.contextmanager
-def _rivals(
-    path: Path, signature: Signature, threads: int, options: Options, progress: StageProgress
-) -> Iterator[dict[str, Run]]:
-    """Give eager and the plain export of the source at ``path``."""
-    import torch
-
-    from aotc.export.call import bind
-    from aotc.export.source import Source
-    from aotc.sources import one_graph, open_source
-
-    progress("eager", "")
-    source = one_graph(open_source(path, options=options))
-    if not isinstance(source, Source):
-        raise UsageError("--vs takes a PyTorch source", hint="an ONNX file is a plain export itself")
-    module = source.model()
-    call = bind(module, source.inputs)
-    if call.arguments != signature.arguments:
-        raise UsageError(
-            f"{path_text(path)} takes other arguments than the bundle",
-            slug="source",
-            hint="give the source it was built from",
-        )
-    usual_threads = torch.get_num_threads()
-    torch.set_num_threads(threads)
-    try:
-        with tempfile.TemporaryDirectory(prefix="aotc-bench-") as scratch:
-            progress(PLAIN, "")
-            yield {
-                EAGER: eager_runner(module, call),
-                PLAIN: plain_runner(module, call, source, Path(scratch), threads),
-            }
-    finally:
-        torch.set_num_threads(usual_threads)
-
-
-def eager_runner(module: nn.Module, call: BoundCall) -> Run:
-    """Return a runner of ``module`` in inference mode, on tensors that share the inputs' memory."""
-    import torch
-
-    from aotc.export.call import rebuild
-
-    def run(feeds: Feeds) -> object:
-        args, kwargs = rebuild(call, {name: torch.from_numpy(value) for name, value in feeds.items()})
-        with torch.inference_mode():
-            return module(*args, **kwargs)
-
-    return run
-
-
-def plain_runner(module: nn.Module, call: BoundCall, source: Source, folder: Path, threads: int) -> Run:
-    """Return a runner of the plain export; if there is none, one that raises what stood in the way."""
-    from aotc import optional
-
-    try:
-        path = plain_export(module, call, source, folder)
-        ort = optional.require("onnxruntime")
-        options = ort.SessionOptions()
-        options.intra_op_num_threads = threads
-        session = ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # noqa: BLE001 - the exporter raises many types; the row of the table says which
-        return _raising(error)
-    names = [item.name for item in session.get_inputs()]
-    return lambda feeds: session.run(None, {name: feeds[name] for name in names})
-
-
-def _raising(error: Exception) -> Callable[[Feeds], object]:
-    def run(_: Feeds) -> object:
-        raise error
-
-    return run
-
-
-def plain_export(module: nn.Module, call: BoundCall, source: Source, folder: Path) -> Path:
-    """Export as a user without aotc would: ``torch.onnx.export`` with its defaults; return the file."""
-    import torch
-
-    from aotc.export.trace import quiet
-
-    path = folder / "plain.onnx"
-    with quiet():
-        torch.onnx.export(
-            module,
-            call.bound.args,
-            path,
-            kwargs=call.bound.kwargs,
-            dynamic_shapes=source.dynamic_shapes,
-            input_names=list(call.flat),
-            dynamo=True,
-            optimize=True,
-            verbose=False,
-        )
-    return path
 
 
 def _as_json(outcomes: dict[str, Timing | Failure]) -> dict[str, dict[str, Any]]:
