@@ -26,10 +26,10 @@ AS_MODEL = {"068_external_data_traversal"}
 
 
 def _parameters() -> list[object]:
-    """Return the cases; the third of a kind is left to the full run, where time is no matter."""
+    """Return the cases; further ones of a kind are left to the full run, where time is no matter."""
     marks = {True: pytest.mark.full, False: ()}
     paths = sorted(FOLDER.glob("[0-9]*.py"))
-    full = {path.stem for path in paths if path.stem[3:6] == "_c_"} | HEAVY
+    full = {path.stem for path in paths if path.stem[3:6] in ("_b_", "_c_")} | HEAVY
     return [pytest.param(path, id=path.stem, marks=marks[path.stem in full]) for path in paths]
 
 

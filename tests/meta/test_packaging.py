@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -13,6 +14,24 @@ import pytest
 from project_tree import ROOT
 
 pytestmark = pytest.mark.full
+SOURCE = """
+import torch
+from torch import nn
+from torch.export import Dim
+
+dynamic_shapes = ({0: Dim("n")},)
+
+
+def model():
+    torch.manual_seed(0)
+    layer = nn.TransformerEncoderLayer(16, 2, 32, batch_first=True)
+    return nn.Sequential(nn.Linear(8, 16), layer, nn.GRU(16, 4)).eval()
+
+
+def inputs():
+    torch.manual_seed(0)
+    return (torch.randn(2, 5, 8),)
+"""
 SERVE = """
 import importlib.util, sys
 import numpy as np
@@ -76,6 +95,30 @@ def test_the_unit_tests_pass_against_the_wheel(wheel: Path, tmp_path: Path) -> N
     assert " passed" in printed
     where = sh(programs / "python", "-c", "import aotc, aotc_passes; print(aotc.__file__)", cwd=elsewhere)
     assert Path(where.strip()).is_relative_to(tmp_path / "venv")
+
+
+def lower_bounds(*extras: str) -> list[str]:
+    """Return the oldest versions that pyproject.toml allows, as requirements."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    wanted = [*project["dependencies"], *(r for e in extras for r in project["optional-dependencies"][e])]
+    assert all(">=" in requirement for requirement in wanted)
+    return [requirement.replace(">=", "==") for requirement in wanted]
+
+
+def test_the_oldest_versions_serve(wheel: Path, tiny: Path, tmp_path: Path) -> None:
+    programs = venv(tmp_path / "venv")
+    sh(programs / "pip", "install", "--quiet", *lower_bounds("cpu"), wheel, cwd=tmp_path)
+    shutil.copytree(tiny / "bundle", tmp_path / "bundle")
+    assert sh(programs / "python", "-c", SERVE, "bundle", cwd=tmp_path) == "(3, 3)\n"
+    assert "verified on golden inputs" in sh(programs / "aotc", "check", "bundle", cwd=tmp_path)
+
+
+def test_the_oldest_versions_build(wheel: Path, tmp_path: Path) -> None:
+    programs = venv(tmp_path / "venv", "torch==2.13.0")
+    sh(programs / "pip", "install", "--quiet", *lower_bounds("cpu", "build"), wheel, cwd=tmp_path)
+    (tmp_path / "net.py").write_text(SOURCE)
+    printed = sh(programs / "aotc", "build", "net.py", "-o", "net", cwd=tmp_path)
+    assert "verified against eager" in printed
 
 
 def test_a_serving_machine_has_the_runtime_alone(wheel: Path, tiny: Path, tmp_path: Path) -> None:
