@@ -160,7 +160,12 @@ def _check_external(owner: str, entries: Mapping[str, str], size: int | None, pa
     if unknown := sorted(entries.keys() - _KEYS):
         raise refused(f"with the unknown key {unknown[0]!r}")
     if why := _why_not_inside(location) or _why_not_plain(path.parent, location):
-        raise refused(f"that it may not use: {location!r} {why}")
+        raise _refused(
+            f"has external data outside the model's folder: of the tensor '{owner}', {location!r} {why}",
+            path,
+            slug="external-data",
+            hint="keep the weights in plain files beside the model",
+        )
     try:
         offset, length = int(entries.get("offset", 0)), int(entries.get("length", size or 0))
     except ValueError:
@@ -196,7 +201,7 @@ def _why_not_plain(folder: Path, location: str) -> str | None:
     try:
         found = file.lstat()
     except OSError:
-        return "is not there"
+        return "is not in it"
     if not stat.S_ISREG(found.st_mode):
         return "is no plain file"
     return "is a hard link" if found.st_nlink != 1 else None

@@ -9,19 +9,22 @@ other shapes, dtypes and spellings.
 from __future__ import annotations
 
 import ast
+import runpy
 from pathlib import Path
 
 import pytest
+import torch
 
 from aotc import pipeline
 from aotc.config import Options
 from aotc.errors import RefusedError
 from aotc.export.source import load_source
+from aotc.sources import open_source
 
 FOLDER = Path(__file__).parent
 HEAVY = {"067_weights_over_2gib"}
 """2.2 GiB of weights."""
-AS_MODEL = {"068_external_data_traversal"}
+TAMPERED = "068_external_data_traversal"
 """What is refused here is the saved ONNX file, once tampered with: the model itself builds."""
 
 
@@ -37,7 +40,7 @@ def expected(path: Path) -> str:
     """Return the text of ``expect`` without running the file."""
     for node in ast.parse(path.read_text(encoding="utf-8")).body:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "expect":
-            return "parity" if path.stem in AS_MODEL else str(ast.literal_eval(node.value))
+            return "parity" if path.stem == TAMPERED else str(ast.literal_eval(node.value))
     raise AssertionError(f"{path.name} does not say what it expects")
 
 
@@ -59,6 +62,19 @@ def test_case(path: Path, tmp_path: Path) -> None:
     given = ["example", *(f"more_inputs[{i}]" for i in range(len(source.more_inputs)))]
     assert {outcomes[label] for label in given} == {"equal"}
     assert {outcomes[f"bad_inputs[{i}]"] for i in range(len(source.bad_inputs))} <= {"both raise"}
+
+
+@pytest.mark.parametrize("kind", ["dotdot", "absolute", "symlink"])
+def test_a_tampered_file(kind: str, tmp_path: Path) -> None:
+    case = runpy.run_path(str(FOLDER / f"{TAMPERED}.py"))
+    saved = tmp_path / "model" / "net.onnx"
+    saved.parent.mkdir()
+    torch.onnx.export(case["model"](), case["inputs"](), saved, dynamo=True, external_data=False)
+    case["tamper"](str(saved), kind)
+    with pytest.raises(RefusedError) as refused:
+        pipeline.build(open_source(saved), Options(threads=1), tmp_path / "bundle")
+    assert case["expect"].removeprefix("error: ") in refused.value.message
+    assert refused.value.exit_code == 3
 
 
 def test_every_kind_has_a_source_of_its_own() -> None:
