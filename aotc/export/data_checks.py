@@ -159,22 +159,28 @@ def _demanded(edit: _Editor, node: fx.Node, arguments: dict[str, Any]) -> fx.Nod
         case "_assert_scalar":
             return _from_symbol(edit, node, node.args[0]) if _reads_data(node.args[0]) else None
         case "one_hot":
-            return _within(edit, arguments["self"], 0, arguments["num_classes"])
-        case "bincount" | "repeat_interleave" if _is_tensor(arguments.get("repeats", arguments["self"])):
-            values = arguments.get("repeats", arguments["self"])
-            return edit(aten.all.default, edit(aten.ge.Scalar, values, 0))
-        case "cross_entropy_loss" | "nll_loss" | "nll_loss2d" | "nll_loss_nd":
+            classes = arguments.get("num_classes", -1)
+            return _within(edit, arguments["self"], 0, None if classes == -1 else classes)
+        case "bincount":
+            return _within(edit, arguments["self"], 0, None)
+        case "repeat_interleave" if _is_tensor(arguments["repeats"]):
+            return _within(edit, arguments["repeats"], 0, None)
+        case "binary_cross_entropy":
+            return _within(edit, arguments["self"], 0, 1, closed=True)
+        case "cross_entropy_loss" | "multi_margin_loss" | "nll_loss" | "nll_loss2d" | "nll_loss_nd":
             return _targets(edit, arguments)
     return None
 
 
-def _within(edit: _Editor, values: Any, low: int, high: int) -> fx.Node:
+def _within(edit: _Editor, values: Any, low: int, high: Any, *, closed: bool = False) -> fx.Node:
+    """Values are at least ``low`` and below ``high``, if there is one; ``closed``: or equal to it."""
     import torch
 
     aten = torch.ops.aten
-    inside = edit(
-        aten.logical_and.default, edit(aten.ge.Scalar, values, low), edit(aten.lt.Scalar, values, high)
-    )
+    inside = edit(aten.ge.Scalar, values, low)
+    if high is not None:
+        below = edit(aten.le.Scalar if closed else aten.lt.Scalar, values, high)
+        inside = edit(aten.logical_and.default, inside, below)
     return edit(aten.all.default, inside)
 
 
@@ -210,7 +216,8 @@ def _from_symbol(edit: _Editor, node: fx.Node, symbol: Any) -> fx.Node:
 
     aten = torch.ops.aten
     if not isinstance(symbol, torch.fx.Node) or _name(symbol) == "sym_size":
-        return edit(aten.scalar_tensor.default, symbol, dtype=torch.int64)
+        dtype = torch.float64 if isinstance(symbol, float) else torch.int64
+        return edit(aten.scalar_tensor.default, symbol, dtype=dtype)
     if _name(symbol) in _SCALAR:
         source = symbol.args[0]
         assert isinstance(source, torch.fx.Node)

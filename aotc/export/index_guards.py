@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from aotc.ir.constants import constant
-from aotc.ir.nonnegative import is_nonnegative
+from aotc.ir.nonnegative import MOST_ENTRIES, is_nonnegative
 from aotc.signature import IndexRange
 
 
@@ -36,7 +36,11 @@ def drop_needless_guards(model: ir.Model, ranges: Mapping[str, IndexRange]) -> N
         model: The imported graph.
         ranges: What the runtime checks, by input name.
     """
-    checked = {name for name, allowed in ranges.items() if allowed.low == 0}
+    checked = {
+        name: allowed.high if isinstance(allowed.high, int) else MOST_ENTRIES
+        for name, allowed in ranges.items()
+        if allowed.low == 0
+    }
     for node in list(model.graph.all_nodes()):
         index = guarded_index(node)
         if index is not None and is_nonnegative(index, checked):

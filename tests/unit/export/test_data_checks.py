@@ -42,6 +42,13 @@ COMPUTED: dict[str, Function] = {
     "one_hot": lambda m, i, x: F.one_hot(i - 1, 5),
     "cross_entropy": lambda m, i, x: F.cross_entropy(x[:3], (i - 1) % 4),
     "nll_loss ignores -100": lambda m, i, x: F.nll_loss(x[:3], torch.where(i == 1, -100, i - 2)),
+    "multi_margin_loss": lambda m, i, x: F.multi_margin_loss(x[:3], i - 1),
+    "binary_cross_entropy": lambda m, i, x: F.binary_cross_entropy((i - 1) / 3, (i > 1).float()),
+    "one_hot of any number": lambda m, i, x: (
+        F.one_hot(i - 1, 5).sum(0) + torch.repeat_interleave(i - 1).sum()
+    ),
+    "wraps around": lambda m, i, x: m.table(i.int() * 2**29 // 2**29),
+    "_check of a fraction": lambda m, i, x: (torch._check((i[0] * 0.1).item() < 0.25), x * 2)[1],
     "repeats": lambda m, i, x: torch.repeat_interleave(x[:3], i - 1, 0),
     "bincount": lambda m, i, x: torch.bincount(i - 1, minlength=4),
     "_assert_async": lambda m, i, x: (torch._assert_async((i > 0).all()), x * 2)[1],
