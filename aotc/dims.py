@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import ast
 import functools
+import math
 import operator
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from aotc.errors import InputError
 
@@ -18,14 +20,17 @@ Size = int | str
 _MAX_LENGTH = 400
 _LARGEST = 2**63
 
-_BINARY: dict[type[ast.operator], Callable[[int, int], int]] = {
+Number = int | float
+"""Conditions on sizes may compute with floats (``n / 5 == 2.0``), sizes themselves do not."""
+
+_BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
     ast.FloorDiv: operator.floordiv,
     ast.Mod: operator.mod,
 }
-_COMPARISONS: dict[type[ast.cmpop], Callable[[int, int], bool]] = {
+_COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
     ast.Lt: operator.lt,
     ast.LtE: operator.le,
     ast.Gt: operator.gt,
@@ -33,14 +38,23 @@ _COMPARISONS: dict[type[ast.cmpop], Callable[[int, int], bool]] = {
     ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
 }
-_RELATIONS: dict[str, Callable[[int, int], bool]] = {"Eq": operator.eq, "Ne": operator.ne}
-_CALLS: dict[str, Callable[..., int]] = {
+_RELATIONS: dict[str, Callable[[Any, Any], bool]] = {"Eq": operator.eq, "Ne": operator.ne}
+_CALLS: dict[str, Callable[..., Any]] = {
+    "Abs": abs,
+    "CeilToInt": math.ceil,
+    "CleanDiv": operator.floordiv,
+    "FloatTrueDiv": operator.truediv,
+    "FloorToInt": math.floor,
+    "IntTrueDiv": operator.truediv,
+    "RoundToInt": round,
+    "ToFloat": float,
+    "TruncToInt": int,
     "Min": min,
     "Max": max,
     "Mod": operator.mod,
     "PythonMod": operator.mod,
     "FloorDiv": operator.floordiv,
-    "floor": lambda value: value,  # of a whole number; floor(a / b) is handled before
+    "floor": math.floor,  # floor(a / b) is handled before
 }
 
 
@@ -78,9 +92,12 @@ def evaluate(expression: Size, sizes: Mapping[str, int]) -> int:
     if isinstance(expression, int):
         return expression
     try:
-        return _evaluate(_parse(expression), sizes)
-    except (ZeroDivisionError, RecursionError, TypeError) as error:
+        value = _evaluate(_parse(expression), sizes)
+    except (ZeroDivisionError, RecursionError, TypeError, ValueError, OverflowError) as error:
         raise InputError(f"the dim '{expression}' cannot be evaluated: {error}") from error
+    if isinstance(value, float):
+        raise InputError(f"the dim '{expression}' is no whole number")
+    return value
 
 
 def holds(condition: str, sizes: Mapping[str, int]) -> bool:
@@ -91,8 +108,20 @@ def holds(condition: str, sizes: Mapping[str, int]) -> bool:
     """
     try:
         return _holds(_parse(condition), sizes)
-    except (ZeroDivisionError, RecursionError, TypeError) as error:
+    except (ZeroDivisionError, RecursionError, TypeError, ValueError, OverflowError) as error:
         raise InputError(f"the condition '{condition}' cannot be evaluated: {error}") from error
+
+
+def difference(equation: str, sizes: Mapping[str, int]) -> Number:
+    """Return by how much the sides of ``Eq(left, right)`` differ.
+
+    Raises:
+        InputError: As ``holds``, or it is no equation.
+    """
+    match _parse(equation):
+        case ast.Call(func=ast.Name(id="Eq"), args=[left, right]):
+            return _evaluate(left, sizes) - _evaluate(right, sizes)
+    raise InputError(f"'{equation}' is no equation")
 
 
 def _holds(node: ast.expr, sizes: Mapping[str, int]) -> bool:
@@ -111,16 +140,16 @@ def _holds(node: ast.expr, sizes: Mapping[str, int]) -> bool:
             raise InputError(f"the condition '{ast.unparse(node)}' is no comparison of integers")
 
 
-def _evaluate(node: ast.expr, sizes: Mapping[str, int]) -> int:
+def _evaluate(node: ast.expr, sizes: Mapping[str, int]) -> Number:
     value = _value(node, sizes)
     if abs(value) > _LARGEST:
         raise InputError(f"the dim expression '{ast.unparse(node)}' is larger than any size")
     return value
 
 
-def _value(node: ast.expr, sizes: Mapping[str, int]) -> int:
+def _value(node: ast.expr, sizes: Mapping[str, int]) -> Number:
     match node:
-        case ast.Constant(value=int() as value) if not isinstance(value, bool):
+        case ast.Constant(value=int() | float() as value) if not isinstance(value, bool):
             return value
         case ast.Name(id=name):
             if name not in sizes:
@@ -129,20 +158,31 @@ def _value(node: ast.expr, sizes: Mapping[str, int]) -> int:
         case ast.UnaryOp(op=ast.USub(), operand=operand):
             return -_evaluate(operand, sizes)
         case ast.BinOp(left=left, op=ast.Pow(), right=ast.Constant(value=int() as power)) if 0 <= power <= 8:
-            return int(_evaluate(left, sizes) ** power)
+            return _evaluate(left, sizes) ** power
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
-            return _BINARY[type(op)](_evaluate(left, sizes), _evaluate(right, sizes))
+            result: Number = _BINARY[type(op)](_evaluate(left, sizes), _evaluate(right, sizes))
+            return result
         case ast.BinOp(left=left, op=ast.Div(), right=right):
             return _exact_division(_evaluate(left, sizes), _evaluate(right, sizes))
         case ast.Call(func=ast.Name(id="floor"), args=[ast.BinOp(left=left, op=ast.Div(), right=right)]):
             return _evaluate(left, sizes) // _evaluate(right, sizes)
         case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if name in _CALLS:
-            return _CALLS[name](*(_evaluate(arg, sizes) for arg in args))
+            called: Number = _CALLS[name](*(_evaluate(arg, sizes) for arg in args))
+            return called
         case _:
             raise InputError(f"the dim expression '{ast.unparse(node)}' is not integer arithmetic")
 
 
-def _exact_division(left: int, right: int) -> int:
+def _exact_division(left: Number, right: Number) -> Number:
+    if isinstance(left, float) or isinstance(right, float):
+        return left / right
     if left % right:
         raise InputError(f"{left} is not divisible by {right}")
     return left // right
+
+
+def constants(condition: str) -> frozenset[int]:
+    """Return the whole numbers that stand in ``condition``: near them it changes."""
+    nodes = ast.walk(_parse(condition))
+    numbers = (n.value for n in nodes if isinstance(n, ast.Constant) and isinstance(n.value, int | float))
+    return frozenset(int(number) for number in numbers if abs(number) < _LARGEST)

@@ -26,6 +26,7 @@ from aotc.parity.failure import parity_error
 from aotc.parity.gate import refused_sizes
 from aotc.parity.inputs import Feeds
 from aotc.parity.reference import write_references
+from aotc.parity.sizes import unread_guards
 from aotc.parity.stage import engine_accuracy, judge_engines, score
 from aotc.parity.tolerance import configured
 from aotc.parity.validate import given_check
@@ -106,7 +107,7 @@ def build(
 
         clock.stage("emit")
         portable = emit_portable(model, staging.path)
-        notes = (*source.notes, *imported.notes)
+        notes = (*source.notes, *imported.notes, *map(_unread, unread_guards(signature)))
         del eager, model, imported, check
         gc.collect()
         engines = (portable, specialise(staging.path, portable, clock.detail))
@@ -128,6 +129,10 @@ def build(
         refused = refused_sizes(judged)
         description = seal(staging, contents, verdict, references, cases, refused, broken, source.assets)
     return BuildResult(out, description, verdict, tuple(records), notes)
+
+
+def _unread(guard: str) -> str:
+    return f"the graph is for sizes where {guard}: a condition that aotc cannot evaluate, and does not check"
 
 
 class _Clock:

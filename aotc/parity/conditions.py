@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from aotc import dims
 from aotc.errors import InputError
 from aotc.parity.golden import Reference
-from aotc.parity.sizes import Sizes
+from aotc.parity.sizes import Sizes, untried_guards
 from aotc.parity.verdict import CaseVerdict, EngineVerdict
 from aotc.signature import Signature
 
@@ -26,6 +26,7 @@ def insisted(signature: Signature, references: Sequence[Reference]) -> tuple[str
     """Return conditions that keep out the sizes eager refused, and none that it took.
 
     A condition is "these dims are not all 1", for as few dims as tell the two apart, or a guard of the trace.
+    A guard that no size to try breaks is one too: where it does not hold, nothing was tried.
 
     Args:
         signature: With the guards of the trace.
@@ -40,7 +41,8 @@ def insisted(signature: Signature, references: Sequence[Reference]) -> tuple[str
             condition = next((c for c in candidates if all(_holds(c, sizes) for sizes in taken)), None)
             if condition is not None:
                 found[condition] = None
-    return tuple(found)
+    example = next(reference.sizes for reference in references)
+    return (*found, *(untried_guards(signature, example) if example else ()))
 
 
 def refuse_broken(

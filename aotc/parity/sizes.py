@@ -14,6 +14,8 @@ from aotc.signature import Bounds, Profile, Signature
 
 Sizes = dict[str, int]
 _NEAR, _BETWEEN = 13, 7
+_SEARCHED, _POWERS = 4096, 13
+_TRIED, _TRIED_OF_FIXED = 3, 24
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,21 +50,91 @@ def guard_breakers(signature: Signature, example: Mapping[str, int]) -> Iterator
     """Yield sizes at which a condition of the trace does not hold, with the condition.
 
     The graph took one branch of ``if n % 6 == 5``; whether it is right where the other is due cannot be read
-    off it, so it is tried there: at up to three sizes a condition, spread over what the signature allows.
+    off it, so it is tried there: at some sizes a condition, spread over those that were found.
     """
     for profile in signature.profiles or ({},):
-        choices = {name: _choice(name, profile, signature, example[name]) for name in signature.dims}
-        usual = {name: choice.opt for name, choice in choices.items()}
         for guard in signature.guards:
-            with contextlib.suppress(InputError):  # arithmetic on floats: the sizes above must do
-                names = sorted(dims.symbols(guard))
-                if not choices.keys() >= set(names):  # of a dim that the trace found equal to another
-                    continue
-                rows = itertools.product(*(_spread(choices[n].low, choices[n].high) for n in names))
-                sizes = [usual | dict(zip(names, row, strict=True)) for row in rows]
-                breaking = [s for s in sizes if not dims.holds(guard, s) and signature.allows(s)]
-                for size in _unique(breaking[i] for i in (0, len(breaking) // 2, -1) if breaking):
-                    yield guard, size
+            breaking = _breaking(guard, profile, signature, example)
+            count = _TRIED
+            if guard.startswith("Eq("):
+                # A number was fixed (``int(n * 0.3)``): each other one may mean another branch.
+                breaking = list({dims.difference(guard, size): size for size in breaking}.values())
+                count = _TRIED_OF_FIXED
+            step = max(1, -(-len(breaking) // (count - 1)))
+            yield from ((guard, size) for size in _unique([*breaking[::step], *breaking[-1:]]))
+
+
+def untried_guards(signature: Signature, example: Mapping[str, int]) -> tuple[str, ...]:
+    """Return the conditions of the trace that no size to try breaks, though some size may.
+
+    A profile of few enough sizes was searched in full: what holds there needs no watching.
+    """
+    found: dict[str, None] = {}
+    for profile in signature.profiles or ({},):
+        for guard in signature.guards:
+            names = _names(guard, signature)
+            full = all(n in profile and profile[n].max - profile[n].min < _SEARCHED for n in names)
+            if names and not (full and len(names) == 1) and not _breaking(guard, profile, signature, example):
+                found[guard] = None
+    return tuple(found)
+
+
+def unread_guards(signature: Signature) -> tuple[str, ...]:
+    """Return the conditions of the trace that are no arithmetic this package knows."""
+    return tuple(g for g in signature.guards if not _names(g, signature) and "(" in g)
+
+
+def _names(guard: str, signature: Signature) -> list[str]:
+    """Return the dims of ``guard``; none if it cannot be evaluated, or names one found equal to another."""
+    with contextlib.suppress(InputError):
+        names = sorted(dims.symbols(guard))
+        if set(names) <= set(signature.dims):
+            dims.holds(guard, dict.fromkeys(names, 64))
+            return names
+    return []
+
+
+def _breaking(
+    guard: str, profile: Mapping[str, Profile], signature: Signature, example: Mapping[str, int]
+) -> list[Sizes]:
+    """Return sizes at which ``guard`` does not hold, of those worth a look; other dims are as usual."""
+    names = _names(guard, signature)
+    if not names:
+        return []
+    choices = {name: _choice(name, profile, signature, example[name]) for name in signature.dims}
+    usual = {name: choice.opt for name, choice in choices.items()}
+    searched = [
+        _searched(n, choices[n], n in profile, signature, guard, alone=len(names) == 1) for n in names
+    ]
+    rows = (dict(zip(names, row, strict=True)) for row in itertools.product(*searched))
+    return [usual | row for row in rows if not _holds(guard, row)]
+
+
+def _holds(guard: str, sizes: Sizes) -> bool:
+    try:
+        return dims.holds(guard, sizes)
+    except InputError:  # such as a division by zero: there it cannot have been taken
+        return True
+
+
+def _searched(
+    name: str, choice: _Choice, profiled: bool, signature: Signature, guard: str, *, alone: bool
+) -> list[int]:
+    """Return the sizes of a dim at which to evaluate ``guard``: all, if it is the only dim and they are few.
+
+    Else those near the ends, near the numbers in the guard and near powers of two. A dim without a profile
+    has no end: as far as its bounds allow.
+    """
+    high = choice.high
+    if not profiled:
+        limit = signature.bounds.get(name, Bounds()).max
+        high = _SEARCHED if limit is None else min(limit, _SEARCHED)
+    if alone and high - choice.low < _SEARCHED:
+        return list(range(choice.low, high + 1))
+    marks = [*dims.constants(guard), *(2**power for power in range(_POWERS)), choice.low, high]
+    near = {mark + step for mark in marks for step in (-1, 0, 1)}
+    found = sorted(size for size in near if choice.low <= size <= high)
+    return sorted({*found, *_spread(choice.low, high)}) if alone else found
 
 
 def _spread(low: int, high: int) -> list[int]:

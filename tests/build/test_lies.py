@@ -13,7 +13,7 @@ from torch import nn
 from torch.export import Dim
 
 import aotc
-from aotc.errors import RefusedError, VerdictError
+from aotc.errors import InputError, RefusedError, VerdictError
 
 Forward = Callable[[nn.Module, torch.Tensor], torch.Tensor]
 
@@ -117,3 +117,29 @@ def test_a_graph_that_onnxscript_cannot_simplify_is_refused(tmp_path: Path) -> N
     with pytest.raises(aotc.AotcError) as caught:
         build(lambda m, a: a.chunk(3)[0], tmp_path / "b", (5, 8, 9), 8)
     assert caught.value.exit_code in (1, 3)
+
+
+@pytest.mark.parametrize(
+    ("forward", "profile"),
+    [
+        (lambda m, a: torch.cat([a, a[: 256 - a.shape[0] % 256]]) if a.shape[0] % 256 else a, (1, 128, 1000)),
+        (lambda m, a: a * 2 if a.shape[0] == 1000 else a + 1, (1, 4, 4096)),
+        (lambda m, a: a * 2 if a.shape[0] / 5 == 2.0 else a + 1, (1, 4, 64)),
+        (lambda m, a: a * 2 if int(a.shape[0] * 0.3) == 5 else a + 1, (1, 4, 64)),
+        (lambda m, a: a * 2 if a.shape[0] == 1000 else a + 1, None),
+        (lambda m, a: a * 2 if min(a.shape[0], 50) == 50 else a + 1, None),
+    ],
+)
+def test_a_branch_on_sizes_far_from_the_corners(
+    tmp_path: Path, forward: Forward, profile: tuple[int, int, int] | None
+) -> None:
+    with pytest.raises((RefusedError, VerdictError)):
+        build(forward, tmp_path / "b", profile)
+
+
+def test_where_a_branch_was_out_of_reach_the_size_is_refused(tmp_path: Path) -> None:
+    build(lambda m, a: a * 2 if a.shape[0] == 100_000 else a + 1, tmp_path / "b", None)
+    with aotc.load(tmp_path / "b") as engine:
+        assert engine.run(np.ones((7, 3), np.float32))[0, 0] == 2
+        with pytest.raises(InputError, match="100000"):
+            engine.run(np.ones((100_000, 3), np.float32))
