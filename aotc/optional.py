@@ -34,7 +34,11 @@ def require(name: str) -> Any:
         if error.name != name:
             raise
         extra = _EXTRA_OF.get(name, "build")
-        raise MissingError(
-            f"the package '{name}' is not installed", hint=f'pip install "aotc[{extra}]"'
-        ) from error
+        raise MissingError(f"the package '{name}' is not installed", hint=how_to_install(extra)) from error
     return module
+
+
+def how_to_install(extra: str) -> str:
+    """Return what to type for the packages of ``extra``; torch comes first and by its tested version."""
+    torch = "pip install torch==2.13.0, then " if extra == "build" else ""
+    return f'{torch}pip install "aotc[{extra}]"'

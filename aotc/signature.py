@@ -327,7 +327,7 @@ def _parse_profile(profile: Mapping[str, Any], known: tuple[str, ...]) -> Iterat
             raise UsageError(
                 f"the profile names the dim '{name}', which no input has",
                 slug="profile",
-                hint=f"dynamic dims of the inputs: {', '.join(known) or 'none'}",
+                hint=f"dynamic dims of the inputs: {', '.join(known) or 'none; dynamic_shapes makes some'}",
             )
         try:
             low, opt, high = sizes

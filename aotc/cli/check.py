@@ -61,7 +61,9 @@ def command(
     bundle = path_text(directory) if directory is not None else None
     show_verdict(verdict, as_json=as_json, bundle=bundle, digest=digest)
     if not verdict.passed:
-        hint = f"aotc check {directory} SOURCE, which runs eager on every case" if source is None else None
+        hint = "aotc build again, if the weights changed since; model() must make the same ones at every call"
+        if source is None:
+            hint = f"aotc check {directory} SOURCE, which runs eager on every case"
         raise ParityError(verdict, where=_place(verdict), hint=hint)
     if not as_json:
         say(f"verified {_against(source)}")

@@ -10,6 +10,7 @@ import click
 
 from aotc.cli.document import Document
 from aotc.cli.output import console, print_json, say, table
+from aotc.optional import how_to_install
 
 EXTRAS = {
     "cpu": ("onnxruntime",),
@@ -98,5 +99,5 @@ def _problems(packages: dict[str, str | None]) -> list[str]:
         )
     for extra, purpose in _PURPOSES.items():
         if missing := _missing(packages, extra):
-            found.append(f'cannot {purpose}: {", ".join(missing)} missing; pip install "aotc[{extra}]"')
+            found.append(f"cannot {purpose}: {', '.join(missing)} missing; {how_to_install(extra)}")
     return found

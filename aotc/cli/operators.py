@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from aotc.bundle import OpenBundle
 from aotc.cli.document import Part
+from aotc.optional import how_to_install
 
 _NEEDED = ("onnx", "onnx_ir")
 Counts = dict[str, dict[str, int]]
@@ -29,7 +30,7 @@ def count_operators(bundle: OpenBundle) -> tuple[OperatorCounts | None, str | No
     if file is None:
         return None, "operators are not shown: this bundle has no portable graph"
     if missing := [name for name in _NEEDED if not _installed(name)]:
-        return None, f'operators are not shown: {missing[0]} is not installed; pip install "aotc[build]"'
+        return None, f"operators are not shown: {missing[0]} is not installed; {how_to_install('build')}"
     return _count(bundle.buffer(file)), None
 
 

@@ -45,6 +45,9 @@ def command(name: str | None, as_json: bool) -> None:
 
 
 def _passes(name: str | None) -> list[PassText]:
+    from aotc.cli.build import require_compiler
+
+    require_compiler()
     from aotc.pipeline import LOWER, OPTIMISE
     from aotc.rewrite.registry import find
 

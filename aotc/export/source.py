@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import importlib.util
 import re
 import sys
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 _PREFIX = "aotc_source_"
 _VALUES = ("dynamic_shapes", "profiles", "state")
 _LISTS = ("more_inputs", "bad_inputs")
+_OPTIONAL = (*_VALUES, *_LISTS, "accuracy", "calibration")
+_ALMOST = 0.85
 _packages: set[str] = set()
 SOURCE_MODULE = re.compile(rf"\b{_PREFIX}[0-9a-f]{{8}}_")
 """What the name of a source file's module has before the file's own."""
@@ -106,6 +109,7 @@ def source_of(module: ModuleType, name: str, make: Callable[[], Any], path: str)
     Raises:
         UsageError: The module does not define ``inputs``, or what it defines by part does not fit the parts.
     """
+    _refuse_misspelt(module, path)
     inputs = _function(module, "inputs", path)
     built = [make()]
     fields = {"inputs": inputs(), **_fields(module, by_part=isinstance(built[0], Mapping))}
@@ -119,6 +123,24 @@ def source_of(module: ModuleType, name: str, make: Callable[[], Any], path: str)
         return made
 
     return Source(name=name, model=model, accuracy=accuracy, path=path, **fields)
+
+
+def _refuse_misspelt(module: ModuleType, path: str) -> None:
+    """Refuse ``dynamic_shape = ...``: a name that is almost one of ours would be ignored without a word."""
+    for name, value in vars(module).items():
+        if (
+            isinstance(value, ModuleType | type)
+            or getattr(value, "__module__", module.__name__) != module.__name__
+        ):
+            continue  # imported
+        close = difflib.get_close_matches(name, _OPTIONAL, n=1, cutoff=_ALMOST)
+        if close and name not in _OPTIONAL and not hasattr(module, close[0]):
+            raise UsageError(
+                f"{Path(str(module.__file__)).name} defines '{name}', which means nothing to aotc",
+                slug="source",
+                where=path,
+                hint=f"did you mean '{close[0]}'? Rename it if it is a helper of yours",
+            )
 
 
 def _function(module: ModuleType, name: str, path: str) -> Any:

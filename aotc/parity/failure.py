@@ -31,8 +31,8 @@ def _summary(verdict: AnyVerdict) -> str:
         return _worst(verdict)
     if accuracy is not None and not accuracy.passed:
         return (
-            f"accuracy() is {accuracy.engine:.6g} on the engine and {accuracy.eager:.6g} on eager, "
-            f"more than {accuracy.limit:g} apart"
+            f"accuracy() is {accuracy.engine:.6g} on the engine and {accuracy.eager:.6g} on eager: "
+            f"{abs(accuracy.engine - accuracy.eager):.2g} apart, and {accuracy.limit:g} is allowed"
         )
     return "no case could be compared: eager refused every input"
 

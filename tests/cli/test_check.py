@@ -42,7 +42,7 @@ def test_a_negative_verdict(cli, folder: Path, source) -> None:
     assert done.code == 1
     assert done.error.startswith("error[parity]: ")
     assert "cases fail; worst: differs on " in done.error
-    assert done.error.endswith("  where: model.ort-optimised.onnx")
+    assert "\n  where: model.ort-optimised.onnx\n  fix: aotc build again" in done.error
     assert "FAIL" in done.out
     assert "verified" not in done.out
     document = cli("check", "bundle", changed, "--json").document("check")
@@ -55,8 +55,9 @@ def test_another_accuracy_is_a_negative_verdict_that_says_so(cli, folder: Path, 
     done = cli("check", "bundle", name)
     assert done.code == 1
     assert done.error == (
-        "error[parity]: accuracy() is 2 on the engine and 1 on eager, more than 0.0001 apart\n"
-        "  where: model.ort-optimised.onnx"
+        "error[parity]: accuracy() is 2 on the engine and 1 on eager: 1 apart, and 0.0001 is allowed\n"
+        "  where: model.ort-optimised.onnx\n"
+        "  fix: aotc build again, if the weights changed since; model() must make the same ones at every call"
     )
 
 

@@ -12,6 +12,7 @@ from commandline import COMPILER, aotc
 from aotc.bundle import Description, seal
 from aotc.cli.operators import grouped
 from aotc.cli.signatures import call_text, print_signature
+from aotc.optional import how_to_install
 from aotc.signature import Argument, Signature, TensorSpec
 from aotc.tree import ConstantLeaf, Dict, Sequence, TensorLeaf
 
@@ -84,7 +85,7 @@ def test_why_of_a_pass_that_did_not_run(cli, folder: Path) -> None:
 def test_without_the_compiler_only_the_operators_are_missing(folder: Path) -> None:
     done = aotc("inspect", "bundle", cwd=folder, hidden=COMPILER)
     assert done.returncode == 0, done.stderr
-    note = 'note: operators are not shown: onnx is not installed; pip install "aotc[build]"'
+    note = f"note: operators are not shown: onnx is not installed; {how_to_install('build')}"
     assert done.stdout.splitlines()[-1] == note
     assert "parity with eager" in done.stdout
 

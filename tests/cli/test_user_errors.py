@@ -102,3 +102,21 @@ def test_the_library_raises_the_plain_exception(folder: Path, source) -> None:
     with pytest.raises(ZeroDivisionError, match=r"^no samples$"):
         api.build(loaded.model(), loaded.inputs, out=folder / "new", accuracy=loaded.accuracy)
     assert not (folder / "new").exists()
+
+
+@pytest.mark.parametrize(
+    ("line", "meant"),
+    [
+        ("dynamic_shape = ({0: 'batch'},)", "dynamic_shapes"),
+        ("profile = [{'batch': (1, 2, 3)}]", "profiles"),
+        ("def more_input():\n    return []", "more_inputs"),
+        ("def acuracy(run):\n    return 1.0", "accuracy"),
+    ],
+)
+def test_a_misspelt_name_in_a_source_file(cli, tmp_path: Path, line: str, meant: str) -> None:
+    text = "import torch\n\n\ndef model():\n    return torch.nn.ReLU().eval()\n"
+    text += "\n\ndef inputs():\n    return (torch.ones(2, 3),)\n"
+    (tmp_path / "net.py").write_text(f"{text}\n\n{line}\n")
+    done = cli("build", str(tmp_path / "net.py"), "-o", str(tmp_path / "out"))
+    assert done.code == 2
+    assert f"did you mean '{meant}'?" in done.error
