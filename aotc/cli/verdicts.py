@@ -104,3 +104,8 @@ def _print_remarks(engine: EngineVerdict) -> None:
             more = " ..." if len(cases) > _LABELS else ""
             labels = ", ".join(case.label for case in cases[:_LABELS]) + more
             say(f"{len(cases)} x {text}: {labels}")
+    excused = [case for case in engine.cases if any(o.excused for o in case.outputs)]
+    if excused:
+        labels = ", ".join(case.label for case in excused[:_LABELS])
+        what = "entries that are NaN or Inf in eager and not in its float64 run; not compared"
+        say(f"{len(excused)} x {what}: {labels}")

@@ -36,6 +36,8 @@ class OutputFigures(BaseModel):
     tolerance: str
     top1: float | None = None
     kl: float | None = None
+    excused: int = 0
+    """Entries that were not compared: NaN or Inf on one side, and eager's float64 run is not with eager."""
 
 
 def compare(name: str, got: Array, eager: Array, tolerance: Tolerance, unstable: Array) -> OutputFigures:
@@ -59,7 +61,7 @@ def compare(name: str, got: Array, eager: Array, tolerance: Tolerance, unstable:
     figures = _errors(got, eager, keep & np.isfinite(eager) & np.isfinite(got), tolerance)
     passed = bool(figures["ratio"] <= 1.0)
     error = f"max abs {figures['max_abs']:.3g} is {figures['ratio']:.3g} times the bound"
-    figures |= _as_logits(got, eager)
+    figures |= _as_logits(got, eager) | {"excused": int(np.count_nonzero(~same_class))}
     return OutputFigures(name=name, passed=passed, reason=None if passed else error, **bound, **figures)
 
 

@@ -84,7 +84,9 @@ def test_classes_must_match(got: Any, eager: Any, passed: bool) -> None:
     found = figures(got, eager)
     assert found.passed is passed
     assert (found.reason is None) is passed
-    assert figures(got, eager, unstable=[True]).passed
+    found = figures(got, eager, unstable=[True])
+    assert found.passed
+    assert found.excused == 1
 
 
 def test_the_count_of_other_classes_leaves_unstable_ones_out() -> None:
