@@ -144,7 +144,8 @@ def test_doctor_says_what_to_install(cli, folder: Path, monkeypatch: pytest.Monk
     assert done.code == 0
     assert "target ort-cpu: not available\n" in done.out
     assert 'problem: cannot load and run bundles: onnxruntime missing; pip install "aotc[cpu]"\n' in done.out
-    assert 'problem: cannot build bundles: onnxscript missing; pip install "aotc[build]"\n' in done.out
+    fix = 'pip install torch==2.13.0, then pip install "aotc[build]"'
+    assert f"problem: cannot build bundles: onnxscript missing; {fix}\n" in done.out
     monkeypatch.setattr(importlib.metadata, "version", lambda _: "1.0")
     assert "onnxruntime and onnxruntime-gpu are both installed" in cli("doctor").out
 
