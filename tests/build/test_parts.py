@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 import pytest
-import tiny_hf
 import torch
 from parts_model import PARTS
 from torch import nn
 from torch.export import Dim
+from zoo import ZOO
 
 import aotc
 from aotc import parts, pipeline
@@ -284,9 +284,11 @@ class Decoding(nn.Module):
         ).logits
 
 
-def test_t5_in_two_decodes_as_transformers_does(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["T5", "BART"])
+def test_an_encoder_and_decoder_in_two_decode_as_transformers_does(name: str, tmp_path: Path) -> None:
     torch.manual_seed(0)
-    model = tiny_hf.t5().eval()
+    model = ZOO[name]().eval()
+    model.generation_config.forced_eos_token_id = None
     encoder, decoder = model.get_encoder(), Decoding(model).eval()
     ids = torch.randint(2, 60, (2, 5))
     mask = torch.tensor([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]])
@@ -305,7 +307,7 @@ def test_t5_in_two_decodes_as_transformers_does(tmp_path: Path) -> None:
             "decoder": ({0: batch, 1: steps}, {0: batch, 1: seq}, {0: batch, 1: seq}),
         },
         profiles={"encoder": [sizes], "decoder": [{**sizes, "steps": (1, 3, 6)}]},
-        out=tmp_path / "t5",
+        out=tmp_path / "two",
         threads=1,
     )
     start = torch.zeros(2, 1, dtype=torch.int64)
@@ -319,7 +321,7 @@ def test_t5_in_two_decodes_as_transformers_does(tmp_path: Path) -> None:
             do_sample=False,
             eos_token_id=None,
         )
-    with aotc.load(tmp_path / "t5", threads=1) as engines:
+    with aotc.load(tmp_path / "two", threads=1) as engines:
         states = engines["encoder"].run(input_ids=ids, attention_mask=mask)["last_hidden_state"]
         found = start.numpy()
         for _ in range(4):
