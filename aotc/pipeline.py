@@ -20,10 +20,9 @@ from aotc.bundle import Staging
 from aotc.config import Options
 from aotc.environment import environment
 from aotc.oracle import Oracle
-from aotc.parity.cases import all_cases, one_case
+from aotc.parity.cases import all_cases
 from aotc.parity.conditions import insisted, refuse_broken
 from aotc.parity.failure import parity_error
-from aotc.parity.gate import refused_sizes
 from aotc.parity.inputs import Feeds
 from aotc.parity.reference import write_references
 from aotc.parity.sizes import unread_guards
@@ -91,9 +90,7 @@ def build(
 
         clock.stage("eager")
         bounds = configured(options.tolerance, signature)
-        wanted = (
-            one_case(signature, only) if only else all_cases(signature, imported.given, seed=options.seed)
-        )
+        wanted = all_cases(signature, imported.given, seed=options.seed, only=only)
         references = write_references(eager, wanted, cases, bounds, clock.detail)
         signature = signature.with_conditions(insisted(signature, references))
         metric = score(source.accuracy, eager.call) if source.accuracy and not only else None
@@ -126,8 +123,7 @@ def build(
             raise parity_error(verdict, signature, cases, references, saved, source.path, graph)
 
         clock.stage("seal")
-        refused = refused_sizes(judged)
-        description = seal(staging, contents, verdict, references, cases, refused, broken, source.assets)
+        description = seal(staging, contents, verdict, references, cases, broken, source.assets)
     return BuildResult(out, description, verdict, tuple(records), notes)
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from aotc.bundle import Checked, Description, OpenBundle, write_checked
 from aotc.environment import environment
 from aotc.errors import CompatibilityError, RefusedError
-from aotc.parity.cases import all_cases, one_case
+from aotc.parity.cases import all_cases
 from aotc.parity.gate import judge
 from aotc.parity.golden import Reference
 from aotc.parity.inputs import Feeds
@@ -109,7 +109,7 @@ def _eager_side(
     progress("eager", "")
     signature = bundle.description.signature
     eager, given = reference_again(source, bundle, Oracle(threads or 0))
-    cases = one_case(signature, only) if only is not None else all_cases(signature, given, seed=seed)
+    cases = all_cases(signature, given, seed=seed, only=only)
     try:
         references = write_references(
             eager, cases, folder, _configured(bundle.description), lambda label: progress("eager", label)

@@ -11,6 +11,7 @@ from typing import Any
 from aotc.bundle import ASSETS, Contents, Description, EngineEntry, PassEntry, Refusal, Staging
 from aotc.config import Options
 from aotc.environment import producers
+from aotc.parity.gate import refused_sizes
 from aotc.parity.golden import Reference
 from aotc.parity.golden_set import copy_golden
 from aotc.parity.verdict import Verdict
@@ -75,7 +76,6 @@ def seal(
     verdict: Verdict,
     references: Sequence[Reference],
     cases: Path,
-    refused: set[str],
     conditions: Sequence[str],
     assets: Sequence[Path],
 ) -> Description:
@@ -87,11 +87,12 @@ def seal(
         verdict: A positive verdict.
         references: The cases of the gate.
         cases: Folder of their files.
-        refused: Dims whose size 0 the signature must refuse.
         conditions: Conditions on sizes that the signature must insist on.
         assets: Files of the source that travel.
     """
-    signature = contents.signature.without_size_zero(refused).with_conditions(conditions)
+    signature = contents.signature.without_size_zero(refused_sizes(verdict.engines)).with_conditions(
+        conditions
+    )
     golden = copy_golden(references, verdict.engines, cases, staging.path)
     copied = _copy_assets(assets, staging.path)
     (staging.path / "parity.json").write_text(verdict.model_dump_json(indent=2) + "\n", encoding="utf-8")

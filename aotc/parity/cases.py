@@ -12,14 +12,20 @@ Given = tuple[str, bool, Feeds]
 """Label, whether eager must accept it, flat inputs."""
 
 
-def all_cases(signature: Signature, given: Sequence[Given], *, seed: int) -> Iterator[Case]:
+def all_cases(
+    signature: Signature, given: Sequence[Given], *, seed: int, only: Feeds | None = None
+) -> Iterator[Case]:
     """Yield every case of the gate; the example comes first.
 
     Args:
         signature: What the inputs may be.
         given: The source's inputs, more_inputs and bad_inputs.
         seed: Seeds the drawn values.
+        only: One input set instead of everything else.
     """
+    if only is not None:
+        yield from one_case(signature, only)
+        return
     for label, valid, feeds in given:
         yield Case(label, feeds, _sizes(signature, feeds), "given" if valid else "bad")
     yield from generate(signature, [feeds for _, valid, feeds in given if valid], seed=seed)
