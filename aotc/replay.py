@@ -13,6 +13,7 @@ from aotc.bundle import Checked, Description, OpenBundle, write_checked
 from aotc.environment import environment
 from aotc.errors import CompatibilityError, RefusedError
 from aotc.parity.cases import all_cases
+from aotc.parity.failure import failed_inputs, save_worst
 from aotc.parity.gate import judge
 from aotc.parity.golden import Reference
 from aotc.parity.inputs import Feeds
@@ -67,6 +68,8 @@ def check_source(
 ) -> Verdict:
     """Compare a bundle of one graph with eager again, on all cases of the gate or on one given input set.
 
+    Where it fails on the gate's, the worst of them go to a file beside the bundle (``failed_inputs``).
+
     Raises:
         CompatibilityError: The source's forward is not the one that the bundle was built from.
         AotcError: As ``aotc.load`` and ``aotc.build``.
@@ -88,6 +91,8 @@ def check_source(
             if metric is not None and source.accuracy is not None:
                 accuracy = compare_accuracy(source.accuracy, metric, engine.run)
             verdict = _verdict(engine, EngineVerdict(engine=engine.file, cases=cases), accuracy)
+        if only is None and not verdict.worst()[1].passed:
+            save_worst(verdict, engine.signature, folder, references, failed_inputs(bundle.path))
     if only is None:
         _record(bundle, verdict)
     return verdict

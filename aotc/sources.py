@@ -19,7 +19,7 @@ from aotc.export.call import bind, rebuild
 from aotc.export.factory import is_factory, load_factory
 from aotc.export.guards import refuse_module, refuse_training
 from aotc.export.hf_folder import load_hf_folder
-from aotc.export.importer import given_inputs, import_module, with_index_ranges
+from aotc.export.importer import Imported, given_inputs, import_module, with_index_ranges
 from aotc.export.onnx_source import OnnxSource, has_interface, import_onnx, read_source
 from aotc.export.pt2 import load_program
 from aotc.export.saved_files import kind_of, script_refusal, weights_error
@@ -28,6 +28,7 @@ from aotc.export.timm_folder import is_timm_folder, load_timm_folder
 from aotc.oracle import Oracle
 from aotc.parity.cases import Given
 from aotc.parity.golden_set import observed_inputs
+from aotc.parity.inner_values import InnerValues, OnnxValues, ProgramValues
 from aotc.parity.inputs import Feeds
 from aotc.parity.onnx_float64 import WideGraph
 from aotc.parity.onnx_reference import OnnxReference
@@ -40,10 +41,14 @@ _DEFAULTS = Options()
 
 @dataclasses.dataclass(frozen=True)
 class Import:
-    """What the import stage hands on. The graph's weights share memory with the reference's."""
+    """What the import stage hands on. The graph's weights share memory with the reference's.
+
+    ``inner`` knows what the values inside of the graph must be.
+    """
 
     model: ir.Model
     reference: ReferenceModel
+    inner: InnerValues
     given: tuple[Given, ...]
     notes: tuple[str, ...]
 
@@ -148,13 +153,33 @@ def import_source(source: AnySource, oracle: Oracle) -> Import:
         run = oracle.open_file(source.file)
         found = import_onnx(source, proto, run)
         reference = OnnxReference(run, WideGraph(proto, source.file.parent, oracle.threads), found.signature)
-        return Import(found.model, reference, (("example", True, found.example),), found.notes)
+        inner = OnnxValues(proto, source.file.parent, oracle)
+        return Import(found.model, reference, inner, (("example", True, found.example),), found.notes)
     module = source.model()
     imported = import_module(module, source)
     imported = with_index_ranges(imported, Eager(module, imported.rebuild, imported.signature).raises)
     eager = Eager(module, imported.rebuild, imported.signature)
     given = tuple(given_inputs(source, module, imported.signature, eager.run))
-    return Import(imported.model, eager, given, imported.notes)
+    return Import(imported.model, eager, _program_values(imported), given, imported.notes)
+
+
+def _program_values(imported: Imported) -> InnerValues:
+    signature = imported.signature
+    names = [spec.name for spec in signature.inputs], [spec.name for spec in signature.outputs]
+    return ProgramValues(imported.program, *names)
+
+
+def inner_values(source: AnySource, bundle: OpenBundle, oracle: Oracle) -> tuple[ReferenceModel, InnerValues]:
+    """Return the reference of a bundle that was built before, and what knows its inner values.
+
+    Raises:
+        CompatibilityError: As ``reference_again``.
+        AotcError: As ``import_source``.
+    """
+    reference, _ = reference_again(source, bundle, oracle)
+    if isinstance(source, OnnxSource):
+        return reference, OnnxValues(read_source(source), source.file.parent, oracle)
+    return reference, _program_values(import_module(source.model(), source))
 
 
 def reference_again(

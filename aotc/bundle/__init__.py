@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from aotc.bundle.checked import Checked, checked_path, read_checked, write_checked
+from aotc.bundle.checked import Checked, beside, checked_path, read_checked, write_checked
 from aotc.bundle.describe import Contents, Description, seal
 from aotc.bundle.digest import file_digest
 from aotc.bundle.entries import (
@@ -46,6 +46,7 @@ __all__ = [
     "clash_in",
     "part_fault",
     "Checked",
+    "beside",
     "checked_path",
     "read_checked",
     "write_checked",

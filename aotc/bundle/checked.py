@@ -38,11 +38,16 @@ class Checked(BaseModel):
 
 def checked_path(directory: str | os.PathLike[str]) -> Path:
     """Return where the result for the bundle ``directory`` lies."""
+    return beside(directory, "checked.json")
+
+
+def beside(directory: str | os.PathLike[str], suffix: str) -> Path:
+    """Return the path of a file or folder beside the bundle ``directory``: ``DIR.<suffix>``."""
     path = Path(directory).resolve()  # the same place through a `current` link
     name, place = path.name, path.parent
     if (place / DESCRIPTION).is_file():  # a part: nothing may be written into the bundle that it lies in
         name, place = f"{place.name}.{name}", place.parent
-    return place / f"{name}.checked.json"
+    return place / f"{name}.{suffix}"
 
 
 def read_checked(directory: str | os.PathLike[str]) -> Checked | None:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import click
 
+from aotc.cli.arrays import read_npz
 from aotc.cli.output import StageProgress, path_text, say
 from aotc.cli.source_options import Sizes, SourcePath, dim_option, trust_options
 from aotc.config import Options, load_options
 from aotc.errors import UsageError
 
 if TYPE_CHECKING:
+    from aotc.export.source import PartsSource
     from aotc.parity.inputs import Feeds
     from aotc.parity.verdict import AnyVerdict
     from aotc.sources import AnySource
@@ -29,12 +31,21 @@ Judged = tuple["AnyVerdict", str | None]
 )
 @click.option("--threads", type=click.IntRange(1), help="Threads of the engine.")
 @click.option("--seed", type=click.IntRange(0), default=0, help="Seed of the drawn inputs (default 0).")
+@click.option(
+    "--bisect",
+    "mode",
+    is_flag=False,
+    flag_value="values",
+    type=click.Choice(["values", "passes"]),
+    help="If it fails: find the first wrong value (the default), or the pass that made it wrong.",
+)
 @dim_option
 @trust_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def command(
     paths: tuple[Path, ...],
     inputs: Path | None,
+    mode: Literal["values", "passes"] | None,
     threads: int | None,
     seed: int,
     sizes: dict[str, Sizes],
@@ -47,26 +58,49 @@ def command(
     aotc check DIR                         replay its golden inputs; needs neither torch nor onnx
     aotc check DIR SOURCE                  run eager (or the ONNX file) again, on every case of the gate
     aotc check [DIR] SOURCE --inputs FILE  only the inputs in FILE; without DIR, build first, publish nothing
+    aotc check [DIR] SOURCE ... --bisect   and if it fails, say which module's value is the first wrong one
     """  # noqa: D301 - click takes the backspace character, not its escape, for a block to keep
     from aotc.cli.verdicts import show_verdict
     from aotc.parity.failure import ParityError
 
     directory, source = _sort(paths)
+    if source is None and mode is not None:
+        raise UsageError(
+            "--bisect needs the source file: eager says what is right",
+            hint=f"aotc check {directory} SOURCE --bisect",
+        )
+    finding = None
     with StageProgress() as progress:
         if source is None:
             verdict, digest = _replay(directory, inputs, threads, progress)
         else:
             options = load_options({"threads": threads, "seed": seed, **trust}, Path.cwd())
-            verdict, digest = _judge(directory, source, inputs, sizes, options, progress)
+            opened = _open(directory, source, inputs, sizes, options)
+            verdict, digest = _judge(directory, opened, inputs, options, progress)
+            if mode is not None and not verdict.passed:
+                from aotc.cli.bisect import search
+
+                finding = search(mode, verdict, directory, opened, inputs, options, progress)
     bundle = path_text(directory) if directory is not None else None
-    show_verdict(verdict, as_json=as_json, bundle=bundle, digest=digest)
+    show_verdict(verdict, as_json=as_json, bundle=bundle, digest=digest, finding=finding)
     if not verdict.passed:
-        hint = "aotc build again, if the weights changed since; model() must make the same ones at every call"
-        if source is None:
-            hint = f"aotc check {directory} SOURCE, which runs eager on every case"
-        raise ParityError(verdict, where=_place(verdict), hint=hint)
+        raise ParityError(
+            verdict, where=_place(verdict), hint=_hint(verdict, directory, source, inputs, mode)
+        )
     if not as_json:
         say(f"verified {_against(source)}")
+
+
+def _hint(
+    verdict: AnyVerdict, directory: Path | None, source: Path | None, inputs: Path | None, mode: str | None
+) -> str:
+    if source is None:
+        return f"aotc check {directory} SOURCE, which runs eager on every case"
+    if mode is None and verdict.with_failed_case is not None:
+        given = f" --inputs {inputs}" if inputs is not None else ""
+        paths = " ".join(str(path) for path in (directory, source) if path is not None)
+        return f"aotc check {paths}{given} --bisect, which finds the first wrong value"
+    return "aotc build again, if the weights changed since; model() must make the same ones at every call"
 
 
 def _place(verdict: AnyVerdict) -> str | None:
@@ -117,33 +151,40 @@ def _replay(
     return check_golden(directory, threads, progress)
 
 
-def _judge(
-    directory: Path | None,
-    path: Path,
-    inputs: Path | None,
-    sizes: dict[str, Sizes],
-    options: Options,
-    progress: StageProgress,
-) -> Judged:
-    """Compare with eager: the bundle, or without one a build of its own."""
-    from aotc.cli.arrays import read_npz
+def _open(
+    directory: Path | None, path: Path, inputs: Path | None, sizes: dict[str, Sizes], options: Options
+) -> AnySource | PartsSource:
+    """Open the source; without a bundle, as the source of a build on the given inputs."""
     from aotc.cli.build import require_compiler
-    from aotc.parts import check_source
 
-    only = read_npz(inputs) if inputs is not None else None
-    if directory is None and only is None:
+    if directory is None and inputs is None:
         raise UsageError("there is no bundle to check", hint=f"aotc build {path} -o DIR")
     if directory is not None and sizes:
         raise UsageError("a bundle has sizes of its own", slug="dim", hint="leave out --dim, or the bundle")
     require_compiler()
     from aotc.sources import is_onnx, one_graph, open_source, open_source_of
 
+    if directory is not None:
+        return open_source_of(directory, path, options)
+    given = read_npz(inputs) if inputs is not None and is_onnx(path) else None
+    return one_graph(open_source(path, given, sizes, options))
+
+
+def _judge(
+    directory: Path | None,
+    source: AnySource | PartsSource,
+    inputs: Path | None,
+    options: Options,
+    progress: StageProgress,
+) -> Judged:
+    """Compare with eager: the bundle, or without one a build of its own."""
+    from aotc.parts import check_source
+    from aotc.sources import one_graph
+
+    only = read_npz(inputs) if inputs is not None else None
     if directory is None:
         assert only is not None
-        given = only if is_onnx(path) else None
-        graph = one_graph(open_source(path, given, sizes, options))
-        return _build_and_judge(graph, only, options, progress), None
-    source = open_source_of(directory, path, options)
+        return _build_and_judge(one_graph(source), only, options, progress), None
     return check_source(
         directory, source, threads=options.threads, seed=options.seed, only=only, progress=progress
     )

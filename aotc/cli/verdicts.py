@@ -6,6 +6,7 @@ from rich.console import Console
 
 from aotc.cli.document import Document
 from aotc.cli.output import console, print_json, say, table
+from aotc.parity.findings import AnyFinding
 from aotc.parity.verdict import Accuracy, AnyVerdict, CaseVerdict, EngineVerdict, PartsVerdict, Verdict
 
 _COLUMNS = ["engine", "output", "cases", "max abs", "bound there", "worst/bound", "cosine", "top-1", "KL", ""]
@@ -20,13 +21,17 @@ _LABELS = 4
 
 
 class VerdictDocument(Document):
-    """What ``build`` and ``check`` print; ``bundle`` and ``digest`` are null if there is none."""
+    """What ``build`` and ``check`` print; ``bundle`` and ``digest`` are null if there is none.
+
+    ``bisect`` is what ``check --bisect`` found.
+    """
 
     passed: bool
     bundle: str | None = None
     digest: str | None = None
     notes: tuple[str, ...] = ()
     verdict: AnyVerdict
+    bisect: AnyFinding | None = None
 
 
 def show_verdict(
@@ -36,11 +41,17 @@ def show_verdict(
     bundle: str | None = None,
     digest: str | None = None,
     notes: tuple[str, ...] = (),
+    finding: AnyFinding | None = None,
 ) -> None:
     """Print the verdict as a document or as text."""
     if as_json:
         document = VerdictDocument(
-            passed=verdict.passed, bundle=bundle, digest=digest, notes=notes, verdict=verdict
+            passed=verdict.passed,
+            bundle=bundle,
+            digest=digest,
+            notes=notes,
+            verdict=verdict,
+            bisect=finding,
         )
         print_json(document.to_dict())
         return
@@ -54,6 +65,10 @@ def show_verdict(
         say(accuracy_text(verdict.accuracy))
     for note in notes:
         say(f"note: {note}")
+    if finding is not None:
+        say(str(finding))
+        if finding.saved is not None:
+            say(f"reproduction: {finding.saved}, python run.py")
 
 
 def _print_verdict(out: Console, verdict: Verdict) -> None:

@@ -30,6 +30,7 @@ from aotc.signature import IndexRange, Signature, TensorSpec, parse_profiles
 if TYPE_CHECKING:
     import torch
     from torch import nn
+    from torch.export import ExportedProgram
 
 Array = np.ndarray[Any, Any]
 Feeds = dict[str, Array]
@@ -51,9 +52,13 @@ DTYPES = {
 
 @dataclasses.dataclass(frozen=True)
 class Imported:
-    """What the import stage hands on. The model's initialisers share memory with the module."""
+    """What the import stage hands on. The model's initialisers share memory with the module.
+
+    ``program`` is what the model was translated from.
+    """
 
     model: ir.Model
+    program: ExportedProgram
     signature: Signature
     call: BoundCall
     notes: tuple[str, ...]
@@ -90,7 +95,7 @@ def import_module(module: nn.Module, source: Source) -> Imported:
     if not outputs:
         raise RefusedError("forward returns no tensor", slug="result-structure")
     guards.refuse_complex(traced.program, inputs, outputs)
-    model = to_onnx(traced, inputs, outputs)
+    model, program = to_onnx(traced, inputs, outputs)
     profiled: set[str] = set().union(*source.profiles)
     equal = find_equal_dims(_shapes(model.graph.inputs), observed, traced.dims.anonymous - profiled)
     rename_dims(model.graph, equal)
@@ -109,7 +114,7 @@ def import_module(module: nn.Module, source: Source) -> Imported:
         *(note(later, earlier) for later, earlier in equal.items()),
         *(free_dim_note(name) for name in signature.dims if not any(name in p for p in signature.profiles)),
     )
-    return Imported(model, signature, call, notes)
+    return Imported(model, program, signature, call, notes)
 
 
 def _trace(

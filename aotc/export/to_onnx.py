@@ -48,7 +48,7 @@ _DATA_MOVEMENT_RULES = (
 )
 
 
-def to_onnx(trace: Trace, inputs: Sequence[str], outputs: Sequence[str]) -> ir.Model:
+def to_onnx(trace: Trace, inputs: Sequence[str], outputs: Sequence[str]) -> tuple[ir.Model, ExportedProgram]:
     """Translate a traced module.
 
     Args:
@@ -57,7 +57,8 @@ def to_onnx(trace: Trace, inputs: Sequence[str], outputs: Sequence[str]) -> ir.M
         outputs: Names of the flat outputs, in order.
 
     Returns:
-        A model whose initialisers still share memory with the module's parameters.
+        A model whose initialisers still share memory with the module's parameters, and the decomposed program
+        that it is a translation of: its nodes have the names of the model's values.
 
     Raises:
         RefusedError: An operator has no translation.
@@ -81,6 +82,7 @@ def to_onnx(trace: Trace, inputs: Sequence[str], outputs: Sequence[str]) -> ir.M
     except Exception as error:
         raise refusal_of_export(error, lambda op: _line_of(trace.program, op)) from error
     assert program is not None
+    assert program.exported_program is not None
     model = program.model
     restore_scalars(model)
     restore_output_dtypes(model.graph, trace.program)
@@ -94,7 +96,7 @@ def to_onnx(trace: Trace, inputs: Sequence[str], outputs: Sequence[str]) -> ir.M
         ) from error
     _finish_interface(model.graph, inputs, outputs)
     rename_dims(model.graph, trace.dims.names)
-    return model
+    return model, program.exported_program
 
 
 def _line_of(program: ExportedProgram, op: str) -> str | None:

@@ -18,6 +18,7 @@ STACK = "pkg.torch.onnx.stack_trace"
 FX_NODE = "pkg.torch.onnx.fx_node"
 ORIGIN_KEYS = (SCOPES, CLASSES, STACK, FX_NODE, "namespace")
 
+_TORCH = re.compile(r"(^|/site-packages/)torch/")
 _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+)')
 
 
@@ -36,11 +37,17 @@ def module_path(node: ir.Node) -> str:
 
 def source_line(node: ir.Node) -> str:
     """Return ``file.py:line`` of the innermost frame of the model's own code; empty if unknown."""
-    frames = list(_FRAME.finditer(node.metadata_props.get(STACK, "")))
-    if not frames:
-        return ""
-    frame = frames[-1]
-    return f"{frame['file'].rsplit('/', 1)[-1]}:{frame['line']}"
+    return line_of_stack(node.metadata_props.get(STACK, ""))
+
+
+def line_of_stack(stack: str) -> str:
+    """Return ``file.py:line`` of the innermost frame of a stack trace that is not torch's own; empty if none.
+
+    Where every frame is torch's, the innermost of all.
+    """
+    frames = list(_FRAME.finditer(stack))
+    own = [frame for frame in frames if not _TORCH.search(frame["file"])] or frames
+    return f"{own[-1]['file'].rsplit('/', 1)[-1]}:{own[-1]['line']}" if own else ""
 
 
 def describe(node: ir.Node) -> str:

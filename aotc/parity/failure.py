@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
+from aotc.bundle import beside
 from aotc.errors import VerdictError
 from aotc.parity import golden
 from aotc.parity.golden import Reference
@@ -68,12 +69,8 @@ def parity_error(
     engine, case = verdict.worst()
     if case.passed:
         return ParityError(verdict, where=engine.engine, hint="aotc build --json shows every figure")
-    reference = next(r for r in references if r.label == case.label)
-    feeds = golden.read_inputs(cases / reference.inputs, tuple(spec.name for spec in signature.inputs))
-    partial = saved.with_name(saved.name + ".part")
-    golden.write_arrays(partial, feeds)
-    shutil.move(partial, saved)
-    command = f"aotc check {source} --inputs {saved}" if source else None
+    save_worst(verdict, signature, cases, references, saved)
+    command = f"aotc check {source} --inputs {saved} --bisect" if source else None
     import onnx_ir as ir  # not needed by those who only replay a bundle
 
     from aotc.ir import scopes
@@ -81,3 +78,19 @@ def parity_error(
     place = scopes.place_in_text(ir.load(graph), case.detail or "")
     where = f"inputs saved to {saved}" + (f"; {place}" if place else "")
     return ParityError(verdict, where=where, hint=command)
+
+
+def failed_inputs(bundle: Path) -> Path:
+    """Return where the worst inputs of a failed check of ``bundle`` go."""
+    return beside(bundle, "failed.npz")
+
+
+def save_worst(
+    verdict: Verdict, signature: Signature, cases: Path, references: Sequence[Reference], saved: Path
+) -> None:
+    """Save the inputs of the worst case to ``saved``, arrays by input name."""
+    reference = next(r for r in references if r.label == verdict.worst()[1].label)
+    feeds = golden.read_inputs(cases / reference.inputs, tuple(spec.name for spec in signature.inputs))
+    partial = saved.with_name(saved.name + ".part")
+    golden.write_arrays(partial, feeds)
+    shutil.move(partial, saved)

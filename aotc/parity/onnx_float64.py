@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -56,12 +56,20 @@ class WideGraph:
         Raises:
             RefusedError: Some node runs nowhere in float64.
         """
-        graph = self._model.graph
-        values = {value: _wide(feeds[str(value.name)]) for value in graph.inputs if value.name in feeds}
-        self._run_graph(graph, values)
-        return [_read(value, values) for value in graph.outputs]
+        names = [str(value.name) for value in self._model.graph.outputs]
+        found = self.inner(feeds, names)
+        return [found[name] for name in names]
 
-    def _run_graph(self, graph: ir.Graph, values: Values) -> None:
+    def inner(self, feeds: Mapping[str, Array], wanted: Collection[str]) -> dict[str, Array]:
+        """Return any values of the main graph by name; raises as ``run``."""
+        graph = self._model.graph
+        known = ir.convenience.create_value_mapping(graph, include_subgraphs=False)
+        values = {value: _wide(feeds[str(value.name)]) for value in graph.inputs if value.name in feeds}
+        kept = {known[name] for name in wanted}
+        self._run_graph(graph, values, kept)
+        return {str(value.name): _read(value, values) for value in kept}
+
+    def _run_graph(self, graph: ir.Graph, values: Values, kept: Collection[ir.Value]) -> None:
         left = {value: len(value.uses()) for node in graph for value in node.outputs}
         for node in graph:
             for output, array in zip(node.outputs, self._run_node(node, values), strict=True):
@@ -70,7 +78,7 @@ class WideGraph:
             for value in node.inputs:  # activations in float64 are large: none is kept past its last use
                 if value is not None and value in left:
                     left[value] -= 1
-                    if not left[value] and not value.is_graph_output():
+                    if not left[value] and value not in kept:
                         values.pop(value, None)
 
     def _run_node(self, node: ir.Node, values: Values) -> Sequence[Array | None]:
@@ -95,7 +103,7 @@ class WideGraph:
     def _run_branch(self, node: ir.Node, condition: Array | None, values: Values) -> list[Array]:
         taken = "then_branch" if bool(np.asarray(condition).reshape(-1)[0]) else "else_branch"
         branch = node.attributes[taken].as_graph()
-        self._run_graph(branch, values)
+        self._run_graph(branch, values, set(branch.outputs))
         return [_read(value, values) for value in branch.outputs]
 
     def _evaluate(self, node: ir.Node, inputs: Sequence[Array | None]) -> list[Array | None]:

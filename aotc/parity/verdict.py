@@ -94,6 +94,11 @@ class Verdict(_Frozen):
         pairs = [(engine, case) for engine in self.engines for case in engine.cases]
         return max(pairs, key=lambda pair: (not pair[1].passed, pair[1].ratio))
 
+    @property
+    def with_failed_case(self) -> Verdict | None:
+        """Return this verdict if a case failed, and not the metric alone."""
+        return None if self.worst()[1].passed else self
+
 
 class PartsVerdict(_Frozen):
     """The results of a model in parts: the verdict of each, and the source's metric of them together."""
@@ -111,6 +116,11 @@ class PartsVerdict(_Frozen):
     def failed(self) -> str | None:
         """Return the name of the first part that did not pass."""
         return next((name for name, verdict in self.parts.items() if not verdict.passed), None)
+
+    @property
+    def with_failed_case(self) -> Verdict | None:
+        """Return the verdict of the first part that did not pass, if a case of it failed."""
+        return self.parts[self.failed].with_failed_case if self.failed is not None else None
 
 
 AnyVerdict = Verdict | PartsVerdict

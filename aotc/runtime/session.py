@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from aotc import optional
-from aotc.errors import CompatibilityError, IntegrityError
+from aotc.errors import AotcError, CompatibilityError, IntegrityError
 from aotc.runtime.failures import runtime_failures, text_of
 from aotc.signature import Signature, TensorSpec
 
@@ -52,6 +54,33 @@ def create_session(graph: memoryview, weights: Mapping[str, memoryview], *, thre
     if (found := session.get_providers()) != _PROVIDERS:
         raise CompatibilityError(f"the session runs on {', '.join(found)} instead of {_PROVIDERS[0]}")
     return session
+
+
+def run_once(
+    graph: bytes,
+    weights: Mapping[str, memoryview],
+    feeds: Mapping[str, np.ndarray[Any, Any]],
+    *,
+    threads: int | None,
+) -> dict[str, np.ndarray[Any, Any]]:
+    """Run a graph that is no whole engine, once, exactly as an engine runs; return its outputs by name.
+
+    Args:
+        graph: An ONNX model; of ``feeds`` it gets the inputs that it has.
+        weights: As for ``create_session``.
+        feeds: Arrays by input name.
+        threads: As for ``create_session``.
+
+    Raises:
+        AotcError: It does not load, or does not run on these inputs.
+    """
+    session = create_session(memoryview(graph), weights, threads=threads)
+    names = [output.name for output in session.get_outputs()]
+    try:
+        results = session.run(names, {arg.name: feeds[arg.name] for arg in session.get_inputs()})
+    except runtime_failures() as error:
+        raise AotcError(f"the engine failed: {text_of(error)}", slug="run") from error
+    return dict(zip(names, results, strict=True))
 
 
 def _options(ort: Any, threads: int | None) -> Any:

@@ -18,11 +18,16 @@ def load_unsealed(
     Only the digests are not verified: nothing has been sealed yet. The gate uses it for every engine file,
     whichever this machine would choose.
     """
-    files = sorted({tensor.file for tensor in entry.tensors})
-    weights = {name: _map(directory / name) for name in files}
+    weights = map_files(directory, entry)
     session = create_session(_map(directory / entry.file), weights, threads=threads)
     check_interface(session, contents.signature)
     return Engine(seal(contents), entry.file, session, weights, f"{entry.kind}: not sealed yet")
+
+
+def map_files(directory: Path, entry: EngineEntry) -> dict[str, memoryview]:
+    """Return the files that the external tensors of an engine file lie in, by location."""
+    files = sorted({tensor.file for tensor in entry.tensors})
+    return {name: _map(directory / name) for name in files}
 
 
 def _map(path: Path) -> memoryview:

@@ -13,6 +13,8 @@ from onnx_files import constant, info, save
 
 import aotc
 from aotc import pipeline
+from aotc.bisect import Question, find_value
+from aotc.bundle import open_bundle
 from aotc.config import Options
 from aotc.errors import CompatibilityError, InputError, RefusedError
 from aotc.export import upgrade
@@ -184,3 +186,22 @@ def test_models_of_other_people(name: str, tmp_path: Path) -> None:
     result = build(Path(spec.origin).parent / rest, tmp_path / "bundle", inputs=inputs, sizes=PACKAGED[name])
     origins = {f.tolerance for e in result.verdict.engines for case in e.cases for f in case.outputs}
     assert origins <= {"derived", "exact"}
+
+
+@pytest.mark.parametrize("table", [1.0, 1.01])
+def test_the_first_wrong_value_is_found_in_the_file(
+    built: tuple[Path, pipeline.BuildResult], tmp_path: Path, table: float
+) -> None:
+    """The file changed since: its table, or the slope of a Clip."""
+    changed = classifier(tmp_path, scale=table)
+    if table == 1.0:
+        proto = onnx.load(changed)
+        next(node for node in proto.graph.node if node.op_type == "Clip").attribute[0].f = -0.1
+        onnx.save(proto, changed)
+    feeds = {"x": X, "ids": np.arange(3)}
+    question = Question(feeds, {}, tmp_path / "found", threads=1)
+    with open_bundle(built[1].directory) as bundle:
+        found = find_value(bundle, "model.onnx", open_source(changed), question)
+    assert found is not None
+    assert found.op == ("Clip 'c'" if table == 1.0 else "Gather 'rows'")
+    assert (tmp_path / "found" / "run.py").is_file()

@@ -32,7 +32,8 @@ def test_1_a_planted_mismatch_publishes_nothing_and_saves_the_inputs(cli, folder
     assert error.startswith("error[parity]: ")
     assert "times the bound (model" in error
     assert error.endswith(
-        f"\n  where: inputs saved to new.failed.npz\n  fix: aotc check {name} --inputs new.failed.npz"
+        "\n  where: inputs saved to new.failed.npz"
+        f"\n  fix: aotc check {name} --inputs new.failed.npz --bisect"
     )
     document = json.loads(done.stdout)
     assert document["passed"] is False
