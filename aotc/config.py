@@ -44,8 +44,9 @@ class Options(BaseModel):
     target: Literal["ort-cpu"] = "ort-cpu"
     threads: Annotated[int | None, BeforeValidator(_no_bool)] = Field(default=None, ge=1)
     """Threads of the engine while it is checked; None leaves it to the runtime."""
-    validate_passes: Literal["off", "each"] = Field(default="off", alias="validate")
-    """``each`` compares the whole model with eager after each pass and names the guilty one."""
+    validate_passes: Literal["off", "region", "each"] = Field(default="region", alias="validate")
+    """``region`` runs what a pass rewrote in both forms and puts back what differs; ``each`` also compares
+    the whole model with eager after each pass and names the guilty one."""
     disable: tuple[str, ...] = ()
     """Names of passes to leave out."""
     dump_dir: Path | None = None

@@ -25,6 +25,7 @@ from aotc.parity.conditions import insisted, refuse_broken
 from aotc.parity.failure import parity_error
 from aotc.parity.inputs import Feeds
 from aotc.parity.reference import write_references
+from aotc.parity.regions import region_validator
 from aotc.parity.sizes import unread_guards
 from aotc.parity.stage import engine_accuracy, judge_engines, score
 from aotc.parity.tolerance import configured
@@ -96,11 +97,13 @@ def build(
         metric = score(source.accuracy, eager.call) if source.accuracy and not only else None
 
         clock.stage("optimise")
-        check = (
-            given_check(oracle, references, cases, signature) if options.validate_passes == "each" else None
-        )
+        level, known = options.validate_passes, (oracle, references, cases, signature)
+        validate = region_validator(*known) if level != "off" else None
+        check = given_check(*known) if level == "each" else None
         observers = [DumpObserver(options.dump_dir)] if options.dump_dir else []
-        records = run_passes(model, passes, Context(oracle), check=check, observers=observers)
+        records = run_passes(
+            model, passes, Context(oracle), validate=validate, check=check, observers=observers
+        )
 
         clock.stage("emit")
         portable = emit_portable(model, staging.path)

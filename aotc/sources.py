@@ -152,7 +152,8 @@ def import_source(source: AnySource, oracle: Oracle) -> Import:
         proto = read_source(source)
         run = oracle.open_file(source.file)
         found = import_onnx(source, proto, run)
-        reference = OnnxReference(run, WideGraph(proto, source.file.parent, oracle.threads), found.signature)
+        wide = WideGraph.of_file(proto, source.file.parent, oracle.threads)
+        reference = OnnxReference(run, wide, found.signature)
         inner = OnnxValues(proto, source.file.parent, oracle)
         return Import(found.model, reference, inner, (("example", True, found.example),), found.notes)
     module = source.model()
@@ -205,7 +206,7 @@ def reference_again(
                 hint="build the bundle again from this file",
             )
         run = oracle.open_file(source.file)
-        wide = WideGraph(proto, source.file.parent, oracle.threads)
+        wide = WideGraph.of_file(proto, source.file.parent, oracle.threads)
         observed = enumerate(observed_inputs(bundle))
         given = tuple((f"golden {i}" if i else "example", True, feeds) for i, feeds in observed)
         return OnnxReference(run, wide, signature), given

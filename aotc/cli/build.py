@@ -23,7 +23,9 @@ from aotc.config import TARGETS, load_options
 )
 @click.option("--threads", type=click.IntRange(1), help="Threads of the engine while it is checked.")
 @click.option(
-    "--validate", type=click.Choice(["off", "each"]), help="Compare the whole model after each pass."
+    "--validate",
+    type=click.Choice(["off", "region", "each"]),
+    help="Run what passes rewrote (region); also the whole model after each (each).",
 )
 @click.option(
     "--disable", multiple=True, metavar="PASS", help="Leave a pass out; may be given several times."

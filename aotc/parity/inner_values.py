@@ -189,7 +189,7 @@ class OnnxValues(InnerValues):
             proto = onnx.inliner.inline_local_functions(proto)
         self._model = ir.from_proto(proto)
         ir.external_data.set_base_dir(self._model.graph, folder)
-        self._wide, self._oracle = WideGraph(proto, folder, oracle.threads), oracle
+        self._wide, self._oracle = WideGraph.of_file(proto, folder, oracle.threads), oracle
         nodes = {str(value.name): node for node in self._model.graph for value in node.outputs if value.name}
         self._nodes, self.names = nodes, frozenset(nodes)
 

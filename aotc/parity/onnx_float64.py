@@ -33,22 +33,27 @@ class WideGraph:
     there would else become a wide bound.
 
     Args:
-        proto: The file; it is not changed, and its weights are not copied.
-        folder: Where its external data lies.
+        model: The graph, without functions. It is changed, all but its weights.
         threads: Threads of ONNX Runtime; 0 leaves the number to it.
     """
 
-    def __init__(self, proto: onnx.ModelProto, folder: Path, threads: int) -> None:
-        if proto.functions:
-            proto = onnx.inliner.inline_local_functions(proto)
-        self._model = ir.from_proto(proto)
+    def __init__(self, model: ir.Model, threads: int) -> None:
+        self._model = model
         self._oracle = Oracle(threads, reference=False)
-        external_data.set_base_dir(self._model.graph, folder)
         for graph in graphs(self._model):
             for node in graph:
                 _widen_attributes(node)
                 for output in node.outputs:
                     output.type = output.shape = None
+
+    @classmethod
+    def of_file(cls, proto: onnx.ModelProto, folder: Path, threads: int) -> WideGraph:
+        """Return the graph of a file, whose external data lies in ``folder``; weights are not copied."""
+        if proto.functions:
+            proto = onnx.inliner.inline_local_functions(proto)
+        model = ir.from_proto(proto)
+        external_data.set_base_dir(model.graph, folder)
+        return cls(model, threads)
 
     def run(self, feeds: Mapping[str, Array]) -> list[Array]:
         """Return the outputs in the graph's order.

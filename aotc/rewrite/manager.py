@@ -11,12 +11,26 @@ from typing import Protocol
 import onnx_ir as ir
 
 from aotc.errors import AotcError, InternalError
+from aotc.ir.scopes import describe
 from aotc.ir.text import to_text
 from aotc.ir.verify import verify
 from aotc.rewrite.contract import Context, Pass, PassResult, Refusal
+from aotc.rewrite.regions import Region, restore
 
 Check = Callable[[ir.Model, Pass], None]
 """Compares the whole model with what it must compute; raises VerdictError naming the pass."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Rejected:
+    """A rewritten region that does not compute what it did, and how far it is off."""
+
+    region: Region
+    reason: str
+
+
+Validator = Callable[[ir.Model, ir.Model], Sequence[Rejected]]
+"""Compares the regions that a pass rewrote, before and after, by running both."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,6 +69,7 @@ def run_passes(
     passes: Sequence[Pass],
     context: Context,
     *,
+    validate: Validator | None = None,
     check: Check | None = None,
     observers: Sequence[Observer] = (),
 ) -> list[PassRecord]:
@@ -64,6 +79,8 @@ def run_passes(
         model: The graph; verified before the first pass and after each pass that changed it.
         passes: The pipeline.
         context: The oracle and whatever else passes may use.
+        validate: Compares every region that a pass rewrote; what it rejects is put back as it was, and is a
+            refusal of the pass.
         check: Compares the whole model after each pass that changed it (``--validate each``).
         observers: Told of each finished pass.
 
@@ -75,17 +92,31 @@ def run_passes(
     records = []
     for index, current in enumerate(passes):
         start = time.perf_counter()
+        before = model.clone() if validate is not None else model
         result = _run_one(model, current, context)
-        seconds = time.perf_counter() - start
         if result.modified:
             verify(model, after=str(current))
-            if check is not None:
-                check(model, current)
+            if validate is not None:
+                result = _validated(result, model, before, validate)
+        seconds = time.perf_counter() - start
+        if result.modified and check is not None:
+            check(model, current)
         record = PassRecord(str(current), result.changes, result.refusals, seconds)
         for observer in observers:
             observer.after_pass(index, model, record)
         records.append(record)
     return records
+
+
+def _validated(result: PassResult, model: ir.Model, before: ir.Model, validate: Validator) -> PassResult:
+    """Put back the regions that are rejected, and tell of them."""
+    refusals = []
+    for rejected in validate(before, model):
+        restore(model, before, rejected.region)
+        refusals.append(Refusal(rejected.reason, describe(rejected.region.old[-1])))
+    if refusals:
+        verify(model, after="what was rejected was put back")
+    return dataclasses.replace(result, refusals=(*result.refusals, *refusals))
 
 
 def _run_one(model: ir.Model, current: Pass, context: Context) -> PassResult:

@@ -21,7 +21,7 @@ def _no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_defaults(tmp_path: Path) -> None:
     options = load_options({}, tmp_path)
-    assert (options.target, options.threads, options.validate_passes) == ("ort-cpu", None, "off")
+    assert (options.target, options.threads, options.validate_passes) == ("ort-cpu", None, "region")
     assert (options.disable, options.dump_dir, options.tolerance, options.seed) == ((), None, {}, 0)
 
 

@@ -24,7 +24,7 @@ X = RNG.standard_normal((2, 4, 9, 8)).astype(np.float32)
 
 
 def wide(path: Path, **feeds: Any) -> list[Any]:
-    return WideGraph(read_onnx(path), path.parent, 1).run(feeds)
+    return WideGraph.of_file(read_onnx(path), path.parent, 1).run(feeds)
 
 
 def one(folder: Path, op: str, *weights: Any, **attributes: Any) -> Path:

@@ -1,0 +1,161 @@
+"""Region validation: every value that a pass computes in another way is computed in both ways and compared.
+
+The inputs of a region are what the graph itself had there, on real inputs of the model: shapes, masks and
+indices belong together as they do in a run, which no values drawn apart would. Both ways start from the same
+values, so an error is seen where it is made, before the rest of the model makes less of it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from aotc.errors import RefusedError
+from aotc.ir.prefix import part
+from aotc.ir.walk import subgraphs
+from aotc.oracle import Oracle
+from aotc.parity import golden
+from aotc.parity.golden import Reference
+from aotc.parity.inputs import Feeds
+from aotc.parity.metrics import compare
+from aotc.parity.onnx_float64 import WideGraph
+from aotc.parity.tolerance import derive, unstable
+from aotc.rewrite.manager import Rejected
+from aotc.rewrite.regions import Region, attribute_key, changed_regions
+from aotc.signature import Signature
+
+Array = np.ndarray[Any, Any]
+SAMPLES = 3
+_INLINE_ELEMENTS = 1024
+"""Constants up to this size are part of what makes two regions the same; larger ones by shape and dtype."""
+
+
+class RegionValidator:
+    """Compares what a pass rewrote; what was found equal once is not run again.
+
+    Args:
+        oracle: Runs both ways.
+        samples: Inputs of the whole model, by label.
+    """
+
+    def __init__(self, oracle: Oracle, samples: Mapping[str, Feeds]) -> None:
+        self._oracle, self._samples = oracle, samples
+        self._proven: set[bytes] = set()
+        self.runs = 0
+
+    def __call__(self, before: ir.Model, after: ir.Model) -> list[Rejected]:
+        """Return the regions that ``after`` computes otherwise than ``before``, with the figures."""
+        asked = []
+        for region in changed_regions(before, after):
+            if (key := _key(region)) is None or key not in self._proven:
+                asked.append(region)
+                self._proven.update([key] if key is not None else [])
+        rejected: dict[str, Rejected] = {}
+        for label, feeds in self._samples.items() if asked else ():
+            for region, reason in self._compare(before, after, asked, feeds):
+                rejected.setdefault(region.value, Rejected(region, f"{reason} ({label})"))
+        self._proven -= {_key(each.region) for each in rejected.values()}
+        return list(rejected.values())
+
+    def _compare(
+        self, before: ir.Model, after: ir.Model, regions: Sequence[Region], feeds: Feeds
+    ) -> Iterator[tuple[Region, str]]:
+        """Yield the regions that differ on one sample; none on a sample that the graph itself refuses."""
+        inner = {name for region in regions for name in (*region.inputs, region.value)} - feeds.keys()
+        try:
+            values = {**self._oracle.run(part(before, [], sorted(inner)), feeds), **feeds}
+        except RefusedError:
+            return
+        for region in regions:
+            self.runs += 1
+            given = {name: values[name] for name in region.inputs}
+            if (reason := self._difference(before, after, region, given, values[region.value])) is not None:
+                yield region, reason
+
+    def _difference(
+        self, before: ir.Model, after: ir.Model, region: Region, given: Feeds, right: Array
+    ) -> str | None:
+        try:
+            got = self._new_value(after, region, given)
+        except RefusedError as error:
+            return f"the new form of '{region.value}' does not run: {error.message}"
+        if _same_bits(got, right):
+            return None
+        wide = self._in_float64(before, region, given)
+        figures = compare(region.value, got, right, derive(right, wide), unstable(right, wide))
+        return None if figures.passed else f"the new form of '{region.value}' differs: {figures.reason}"
+
+    def _new_value(self, after: ir.Model, region: Region, given: Feeds) -> Array:
+        folded = after.graph.initializers.get(region.value)
+        if folded is not None and folded.const_value is not None:
+            return np.asarray(folded.const_value.numpy())
+        model = part(after, region.inputs, [region.value])
+        return self._oracle.run(model, _needed(model, given))[region.value]
+
+    def _in_float64(self, before: ir.Model, region: Region, given: Feeds) -> Array | None:
+        """Return the value of the old form; None where it has no float64 kernel: the bound is that for it."""
+        model = part(before, region.inputs, [region.value])
+        try:
+            return WideGraph(model, self._oracle.threads).run(_needed(model, given))[0]
+        except RefusedError:
+            return None
+
+
+def _needed(model: ir.Model, given: Feeds) -> Feeds:
+    return {str(value.name): given[str(value.name)] for value in model.graph.inputs}
+
+
+def _same_bits(got: Array, right: Array) -> bool:
+    return (got.dtype, got.shape) == (right.dtype, right.shape) and got.tobytes() == right.tobytes()
+
+
+def _key(region: Region) -> bytes | None:
+    """Return what regions have in common that differ in names, places and the values of large constants only.
+
+    None for a region whose rewrite computed with constants, or that has subgraphs: each of these is run.
+    """
+    nodes = (*region.old, *region.new)
+    if region.weights or any(True for node in nodes for _ in subgraphs(node)):
+        return None
+    numbers: dict[str, int] = {}
+    steps = [(_value(v, numbers) for v in node.inputs) for node in nodes]
+    texts = [
+        (node.domain, node.op_type, *map(attribute_key, node.attributes.values()), *step)
+        for node, step in zip(nodes, steps, strict=True)
+    ]
+    return hashlib.sha256(repr((len(region.old), texts)).encode()).digest()
+
+
+def _value(value: ir.Value | None, numbers: dict[str, int]) -> object:
+    if value is None:
+        return None
+    if value.is_initializer() and (tensor := value.const_value) is not None:
+        content = tensor.tobytes() if tensor.size <= _INLINE_ELEMENTS else b""
+        return str(tensor.dtype), tuple(tensor.shape.numpy()), content
+    return numbers.setdefault(str(value.name), len(numbers)), str(value.dtype), str(value.shape)
+
+
+def region_validator(
+    oracle: Oracle, references: Sequence[Reference], cases: Path, signature: Signature
+) -> RegionValidator:
+    """Return the validator of a build: its samples are the smallest cases of the gate that differ in sizes.
+
+    Args:
+        oracle: Runs the regions.
+        references: The cases of the gate.
+        cases: Folder of their files.
+        signature: Names of the inputs.
+    """
+    names = tuple(spec.name for spec in signature.inputs)
+    accepted = [r for r in references if r.outputs is not None and all(r.sizes.values())]
+    accepted.sort(key=lambda r: math.prod(r.sizes.values()))
+    by_size = {tuple(sorted(r.sizes.items())): r for r in reversed(accepted)}
+    chosen = list(reversed(by_size.values()))[:SAMPLES]
+    chosen += [r for r in accepted if r not in chosen][: SAMPLES - len(chosen)]
+    return RegionValidator(oracle, {r.label: golden.read_inputs(cases / r.inputs, names) for r in chosen})
