@@ -71,13 +71,15 @@ def part(model: ir.Model, inputs: Sequence[str], outputs: Sequence[str]) -> ir.M
 
     Args:
         model: It stays as it is; the weights are shared.
-        inputs: Values to start from, beside the model's inputs.
+        inputs: Values to start from, beside the model's inputs; what is not needed is no input of the part.
         outputs: Values to end at.
     """
     given = [value for value in model.graph.inputs if not value.is_initializer()]
     known = ir.convenience.create_value_mapping(model.graph, include_subgraphs=False)
     starts = list(dict.fromkeys([*(known[name] for name in inputs), *given]))
     graph = ir.convenience.extract(model.graph, starts, [known[name] for name in outputs])
+    for value in [value for value in graph.inputs if not value.uses() and not value.is_graph_output()]:
+        graph.inputs.remove(value)
     return ir.Model(graph, ir_version=model.ir_version)
 
 
