@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from aotc.cli.ci import ci_options
 from aotc.cli.output import StageProgress, path_text, say
 from aotc.cli.source_options import Sizes, SourcePath, dim_option, trust_options
 from aotc.config import Options, load_options
@@ -31,6 +32,7 @@ Judged = tuple["AnyVerdict", str | None]
 @click.option("--seed", type=click.IntRange(0), default=0, help="Seed of the drawn inputs (default 0).")
 @dim_option
 @trust_options
+@ci_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def command(
     paths: tuple[Path, ...],
@@ -127,7 +129,7 @@ def _judge(
 ) -> Judged:
     """Compare with eager: the bundle, or without one a build of its own."""
     from aotc.cli.arrays import read_npz
-    from aotc.cli.build import require_compiler
+    from aotc.optional import require_compiler
     from aotc.parts import check_source
 
     only = read_npz(inputs) if inputs is not None else None

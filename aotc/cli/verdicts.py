@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from rich.console import Console
 
+from aotc.cli import ci
 from aotc.cli.document import Document
 from aotc.cli.output import console, print_json, say, table
-from aotc.parity.verdict import Accuracy, AnyVerdict, CaseVerdict, EngineVerdict, PartsVerdict, Verdict
+from aotc.parity.verdict import AnyVerdict, CaseVerdict, EngineVerdict, PartsVerdict, Verdict, accuracy_text
 
 _COLUMNS = ["engine", "output", "cases", "max abs", "bound there", "worst/bound", "cosine", "top-1", "KL", ""]
 _REMARKS = {
@@ -37,7 +38,15 @@ def show_verdict(
     digest: str | None = None,
     notes: tuple[str, ...] = (),
 ) -> None:
-    """Print the verdict as a document or as text."""
+    """Print the verdict as a document or as text; CI is told of one that passed, and else of the error."""
+    _show(verdict, as_json, bundle, digest, notes)
+    if verdict.passed:
+        ci.passed(verdict, notes)
+
+
+def _show(
+    verdict: AnyVerdict, as_json: bool, bundle: str | None, digest: str | None, notes: tuple[str, ...]
+) -> None:
     if as_json:
         document = VerdictDocument(
             passed=verdict.passed, bundle=bundle, digest=digest, notes=notes, verdict=verdict
@@ -62,11 +71,6 @@ def _print_verdict(out: Console, verdict: Verdict) -> None:
     out.print(table(_COLUMNS, rows, numbers=2))
     for engine in verdict.engines[:1]:
         _print_remarks(engine)
-
-
-def accuracy_text(accuracy: Accuracy) -> str:
-    """Return the source's own metric of eager and engine in one line."""
-    return f"accuracy: eager {accuracy.eager:.6g}, engine {accuracy.engine:.6g}"
 
 
 def _rows(engine: EngineVerdict) -> list[list[object]]:
