@@ -112,12 +112,14 @@ def _record(node: pytest.Item, target: str, verdict: AnyVerdict) -> None:
 
 def _failure_text(error: ParityError, test: str) -> str:
     """Return the error, every output that differs where it differs most, and what runs it again."""
+    from aotc.text import plain
+
     lines = [error.render()]
     for part, _, each in _outputs(error.verdict):
         if not each.passed:
             figures = f"{each.worst.reason}; bound {each.worst.bound}"
             lines.append(f"  output {part}{each.name} on {each.case} ({each.engine}): {figures}")
-    return "\n".join([*lines, f"  again: pytest {shlex.quote(test)}"])
+    return plain("\n".join([*lines, f"  again: pytest {shlex.quote(test)}"]), keep="\n")
 
 
 def _outputs(verdict: AnyVerdict) -> Iterator[tuple[str, Verdict, OutputSummary]]:

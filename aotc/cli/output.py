@@ -64,7 +64,8 @@ def path_text(path: str | os.PathLike[str]) -> str:
 
 def print_json(document: Mapping[str, Any]) -> None:
     """Print exactly one JSON document on stdout: in ASCII, so that every locale can carry it."""
-    click.echo(json.dumps(_finite(document), indent=2, allow_nan=False))
+    text = json.dumps(_finite(document), indent=2, allow_nan=False)
+    click.echo(text.replace("##[", r"\u0023#["))  # a runner of GitHub would take it for a command
     if (context := click.get_current_context(silent=True)) is not None:
         context.meta[PRINTED] = True
 

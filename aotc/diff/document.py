@@ -52,9 +52,10 @@ class FileDifference(_Frozen):
 class BundleDiff(_Frozen):
     """Two bundles of one graph each; ``a`` and ``b`` are their digests; if these are equal nothing is listed.
 
-    ``weights`` lists the equal ones too; those inside the graph file only where onnx is installed. ``rewired``
-    are modules with the same operators in another order, with other attributes or other inputs. ``changed``
-    are the sections that differ; of those in ``not_compared`` that is not known, because onnx is missing.
+    ``weights`` lists the equal ones too; those inside the graph file only where onnx is installed.
+    ``rewired`` are modules with the same operators in another order, with other attributes or other inputs.
+    ``changed`` are the sections that differ; of those in ``not_compared`` that is not known, because onnx is
+    missing.
     """
 
     a: str

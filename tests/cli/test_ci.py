@@ -181,6 +181,7 @@ def test_names_of_a_model_give_no_commands(cli, folder: Path, source, monkeypatc
     for args in (
         ["build", name, "-o", "new", "--junit", "r.xml", "--github"],
         ["inspect", "new"],
+        ["inspect", "new", "--json"],
         ["run", "new", "--random"],
         ["check", "new", "--junit", "r.xml"],
     ):
@@ -191,6 +192,8 @@ def test_names_of_a_model_give_no_commands(cli, folder: Path, source, monkeypatc
             line for line in commands(done.out + done.err) if not line.startswith("::warning title=")
         ] == []
     assert len(cases()) >= 1
+    (output,) = cli("inspect", "new", "--json").document("inspect")["signature"]["outputs"]
+    assert HOSTILE in output["name"], "a document has the names as they are"
 
 
 @pytest.mark.parametrize("text", ["::a::b", ":::a", "  ::x", "x ##[error]y", "###[x", "a::b ::c"])

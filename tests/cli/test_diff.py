@@ -27,9 +27,7 @@ def other(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_equal_bundles_are_one_line(cli, folder: Path) -> None:
-    done = cli(
-        "diff", "bundle", "bundle", "--fail-on", "signature,ops,weights,precision,decisions,verdict,size"
-    )
+    done = cli("diff", "bundle", "bundle", "--fail-on", ",".join(SECTIONS))
     assert done.code == 0
     assert re.fullmatch(r"the same: digest [0-9a-f]{64}\n", done.out)
     document = cli("diff", "bundle", "bundle", "--json").document("diff")

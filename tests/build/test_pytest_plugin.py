@@ -49,6 +49,22 @@ def test_a_mark_without_the_fixture():
 def test_the_default(aotc_target):
     assert aotc_target == "ort-cpu"
 """
+HOSTILE = """
+import torch
+from torch import nn
+
+NAME = "a\\x1b[31m\\x00]]>&b"
+
+
+class Net(nn.Module):
+    def forward(self, x):
+        return {NAME: torch.softmax(x @ x.T, -1)}
+
+
+def test_it(aotc_parity):
+    x = torch.randn(9, 33, generator=torch.Generator().manual_seed(0))
+    aotc_parity(Net().eval(), (x,), tolerance={NAME: {"atol": 0.0}})
+"""
 
 
 def run(folder: Path, *args: str) -> subprocess.CompletedProcess[str]:
@@ -162,6 +178,16 @@ def test_an_unknown_target_fails_and_is_not_skipped(project: Path) -> None:
     done = run(project)
     assert "1 failed" in done.stdout
     assert "error[config]: option 'target': Input should be 'ort-cpu'" in done.stdout
+
+
+def test_hostile_names_steer_neither_terminal_nor_xml(project: Path) -> None:
+    (project / "test_it.py").write_text(HOSTILE)
+    done = run(project, "--junitxml=junit.xml", "--show-capture=no", "--tb=short")
+    assert "1 failed" in done.stdout
+    assert "\x1b" not in done.stdout
+    (case,) = ElementTree.parse(project / "junit.xml").iter("testcase")
+    assert "aotc.a?[31m?]]>&b.max_abs" in [p.get("name") for p in case.iter("property")]
+    assert "a?[31m?]]>&b: max abs" in case.find("failure").text
 
 
 def test_the_plugin_loads_nothing_but_itself() -> None:
