@@ -280,3 +280,19 @@ def rename(tree: Tree, new_name: Callable[[str], str]) -> Tree:
         case Dict():
             entries = tuple((key, rename(item, new_name)) for key, item in tree.entries)
             return tree.model_copy(update={"entries": entries})
+
+
+def text_of(tree: Tree) -> str:
+    """Return the structure of a tree in Python's own brackets; leaves are names of tensors."""
+    match tree:
+        case TensorLeaf():
+            return tree.name
+        case ConstantLeaf():
+            return repr(tree.value)
+        case Sequence():
+            inside = ", ".join(map(text_of, tree.items))
+            comma = "," if len(tree.items) == 1 else ""
+            return f"[{inside}]" if tree.kind == "list" else f"({inside}{comma})"
+        case Dict():
+            inside = ", ".join(f"{key}: {text_of(item)}" for key, item in tree.items.items())
+            return f"{{{inside}}}" if tree.kind == "dict" else f"{tree.type}({inside})"

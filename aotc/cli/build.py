@@ -7,6 +7,8 @@ from typing import Any
 
 import click
 
+from aotc import optional
+from aotc.cli.ci import ci_options
 from aotc.cli.output import StageProgress, path_text, say
 from aotc.cli.source_options import Sizes, dim_option, trust_options
 from aotc.config import TARGETS, load_options
@@ -32,6 +34,7 @@ from aotc.config import TARGETS, load_options
 @click.option("--seed", type=click.IntRange(0), help="Seed of the drawn inputs (default 0).")
 @dim_option
 @trust_options
+@ci_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def command(
     source: Path, out: Path, inputs: Path | None, sizes: dict[str, Sizes], as_json: bool, **flags: Any
@@ -43,7 +46,7 @@ def command(
     model() returns a dict, each of its modules becomes a bundle in OUT; model.py:PART builds one alone.
     """
     options = load_options(flags, Path.cwd())
-    require_compiler()
+    optional.require_compiler()
     from aotc import parts, pipeline
     from aotc.cli.arrays import read_npz
     from aotc.cli.verdicts import show_verdict
@@ -71,15 +74,3 @@ def command(
     )
     if not as_json:
         say(f"verified against {opened.reference}: {out} (digest {digest[:12]})")
-
-
-def require_compiler() -> None:
-    """Say which package is missing before the user's own file fails to import it.
-
-    Raises:
-        MissingError: A package of the extras ``build`` or ``cpu`` is not installed.
-    """
-    from aotc import optional
-
-    for name in ("onnxruntime", "onnx", "onnx_ir", "onnxscript", "torch"):
-        optional.require(name)

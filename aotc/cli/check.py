@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from aotc.cli.arrays import read_npz
+from aotc.cli.ci import ci_options
 from aotc.cli.output import StageProgress, path_text, say
 from aotc.cli.source_options import Sizes, SourcePath, dim_option, trust_options
 from aotc.config import Options, load_options
@@ -41,6 +42,7 @@ Judged = tuple["AnyVerdict", str | None]
 )
 @dim_option
 @trust_options
+@ci_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def command(
     paths: tuple[Path, ...],
@@ -155,7 +157,7 @@ def _open(
     directory: Path | None, path: Path, inputs: Path | None, sizes: dict[str, Sizes], options: Options
 ) -> AnySource | PartsSource:
     """Open the source; without a bundle, as the source of a build on the given inputs."""
-    from aotc.cli.build import require_compiler
+    from aotc.optional import require_compiler
 
     if directory is None and inputs is None:
         raise UsageError("there is no bundle to check", hint=f"aotc build {path} -o DIR")

@@ -45,14 +45,29 @@ def report(error: BaseException, args: Sequence[str], context: click.Context | N
     if isinstance(error, KeyboardInterrupt | click.Abort | Terminated):
         with contextlib.suppress(OSError):
             click.echo("interrupted", err=True)
+        _leave_for_ci(AotcError("interrupted", slug="interrupted"), args, context)
         return int(str(error.code)) if isinstance(error, Terminated) else _INTERRUPTED
     expected = as_expected(error)
     code = InternalError.exit_code if expected is None else expected.exit_code
+    shown = expected or _bug(error)
     try:
-        _print(expected or _bug(error), code, as_json="--json" in args, context=context)
+        _print(shown, code, as_json="--json" in args, context=context)
     except OSError as unprinted:
         _without_output(unprinted)
+    _leave_for_ci(shown, args, context)
     return code
+
+
+def _leave_for_ci(error: AotcError, args: Sequence[str], context: click.Context | None) -> None:
+    """Write what CI was promised; where that fails, the exit code stays that of ``error``."""
+    from aotc.cli import ci
+    from aotc.cli.output import say
+
+    try:
+        ci.failed(error, args, context)
+    except OSError as unwritten:
+        with contextlib.suppress(OSError):
+            say(_storage(unwritten).render(), err=True)
 
 
 def as_expected(error: BaseException) -> AotcError | None:
@@ -164,7 +179,8 @@ def _write(lines: Sequence[str]) -> str:
 
 def _print(error: AotcError, code: int, *, as_json: bool, context: click.Context | None) -> None:
     """Print the text on stderr, and with ``--json`` a document on stdout if it has none yet."""
-    from aotc.cli.output import PRINTED, plain, print_json, say
+    from aotc.cli.output import PRINTED, print_json, say
+    from aotc.text import plain
 
     say(error.render(), err=True)
     if as_json and not (context and PRINTED in context.meta):

@@ -44,7 +44,7 @@ def command(directory: Path, why: str | None, as_json: bool) -> None:
 
 def _show_parts(document: PartsDocument, as_json: bool) -> None:
     from aotc.cli.signatures import print_signature
-    from aotc.cli.verdicts import accuracy_text
+    from aotc.parity.verdict import accuracy_text
 
     if as_json:
         print_json(document.to_dict())
@@ -95,7 +95,7 @@ def _size(size: int) -> str:
 
 
 def _print_parity(parity: ParityText) -> None:
-    from aotc.cli.verdicts import accuracy_text
+    from aotc.parity.verdict import accuracy_text
 
     rest = f", {parity.cases - parity.equal} refused or not compared" if parity.cases > parity.equal else ""
     say(f"\nparity with eager: {parity.equal} of {parity.cases} cases equal{rest}")
@@ -128,7 +128,7 @@ def _print_why(document: InspectDocument) -> None:
 
 
 def _print_operators(operators: OperatorCounts) -> None:
-    from aotc.cli.operators import grouped
+    from aotc.ir.operators import grouped
 
     modules = grouped(operators.modules, _screen_rows())
     rows: list[list[object]] = [

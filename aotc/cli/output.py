@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import sys
 import time
 from collections.abc import Mapping
@@ -17,6 +18,8 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
+
+from aotc.text import plain
 
 _PIPE_WIDTH = 120
 """Columns where there is no terminal to ask."""
@@ -39,19 +42,19 @@ def console(*, err: bool = False) -> Console:
     return _Console(stderr=err, width=width, highlight=False, emoji=False, markup=False)
 
 
-def plain(text: str, keep: str = "") -> str:
-    """Replace what is not printable: names from models must not steer the terminal.
+def harmless(text: str) -> str:
+    """Return text that gives no command to a runner of GitHub, which takes some lines of any output for one.
 
-    Args:
-        text: Any text.
-        keep: Control characters that stay.
+    Both of its spellings are broken by a space: ``::error::``, and ``##[error]`` anywhere in a line.
     """
-    return "".join(c if c.isprintable() or c in keep else "?" for c in text)
+    if "GITHUB_ACTIONS" not in os.environ:
+        return text
+    return re.sub(":(?=:)|##(?=\\[)", r"\g<0> ", text)
 
 
 def say(text: str, *, err: bool = False) -> None:
     """Print lines of plain text."""
-    click.echo(plain(text, keep="\n"), err=err)
+    click.echo(harmless(plain(text, keep="\n")), err=err)
 
 
 def path_text(path: str | os.PathLike[str]) -> str:
@@ -61,7 +64,8 @@ def path_text(path: str | os.PathLike[str]) -> str:
 
 def print_json(document: Mapping[str, Any]) -> None:
     """Print exactly one JSON document on stdout: in ASCII, so that every locale can carry it."""
-    click.echo(json.dumps(_finite(document), indent=2, allow_nan=False))
+    text = json.dumps(_finite(document), indent=2, allow_nan=False)
+    click.echo(text.replace("##[", r"\u0023#["))  # a runner of GitHub would take it for a command
     if (context := click.get_current_context(silent=True)) is not None:
         context.meta[PRINTED] = True
 
@@ -98,7 +102,7 @@ def table(columns: list[str], rows: list[list[object]], *, numbers: int = 0) -> 
 
     Every cell is plain text, never markup, because names come from models.
     """
-    texts = [[plain(str(cell)) for cell in row] for row in rows]
+    texts = [[harmless(plain(str(cell))) for cell in row] for row in rows]
     result = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
     for index, column in enumerate(columns):
         result.add_column(Text(column), justify="right" if 0 < numbers <= index else "left", overflow="fold")

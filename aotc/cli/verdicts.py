@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from rich.console import Console
 
+from aotc.cli import ci
 from aotc.cli.document import Document
 from aotc.cli.output import console, print_json, say, table
 from aotc.parity.findings import AnyFinding
-from aotc.parity.verdict import Accuracy, AnyVerdict, CaseVerdict, EngineVerdict, PartsVerdict, Verdict
+from aotc.parity.verdict import AnyVerdict, CaseVerdict, EngineVerdict, PartsVerdict, Verdict, accuracy_text
 
 _COLUMNS = ["engine", "output", "cases", "max abs", "bound there", "worst/bound", "cosine", "top-1", "KL", ""]
 _REMARKS = {
@@ -43,7 +44,20 @@ def show_verdict(
     notes: tuple[str, ...] = (),
     finding: AnyFinding | None = None,
 ) -> None:
-    """Print the verdict as a document or as text."""
+    """Print the verdict as a document or as text; CI is told of one that passed, and else of the error."""
+    _show(verdict, as_json, bundle, digest, notes, finding)
+    if verdict.passed:
+        ci.passed(verdict, notes)
+
+
+def _show(
+    verdict: AnyVerdict,
+    as_json: bool,
+    bundle: str | None,
+    digest: str | None,
+    notes: tuple[str, ...],
+    finding: AnyFinding | None,
+) -> None:
     if as_json:
         document = VerdictDocument(
             passed=verdict.passed,
@@ -77,11 +91,6 @@ def _print_verdict(out: Console, verdict: Verdict) -> None:
     out.print(table(_COLUMNS, rows, numbers=2))
     for engine in verdict.engines[:1]:
         _print_remarks(engine)
-
-
-def accuracy_text(accuracy: Accuracy) -> str:
-    """Return the source's own metric of eager and engine in one line."""
-    return f"accuracy: eager {accuracy.eager:.6g}, engine {accuracy.engine:.6g}"
 
 
 def _rows(engine: EngineVerdict) -> list[list[object]]:

@@ -43,7 +43,7 @@ class CaseVerdict(_Frozen):
     def ratio(self) -> float:
         """Return the worst error over its bound; infinite if the engine failed in another way."""
         if self.outcome in ("equal", "differs") and self.outputs:
-            return max(o.ratio if o.passed or o.ratio > 1 else float("inf") for o in self.outputs)
+            return max(o.severity for o in self.outputs)
         return 0.0 if self.passed else float("inf")
 
 
@@ -124,3 +124,13 @@ class PartsVerdict(_Frozen):
 
 
 AnyVerdict = Verdict | PartsVerdict
+
+
+def by_part(verdict: AnyVerdict) -> Mapping[str, Verdict]:
+    """Return the verdicts of the parts; that of one graph by the empty name."""
+    return verdict.parts if isinstance(verdict, PartsVerdict) else {"": verdict}
+
+
+def accuracy_text(accuracy: Accuracy) -> str:
+    """Return the source's own metric of eager and engine in one line."""
+    return f"accuracy: eager {accuracy.eager:.6g}, engine {accuracy.engine:.6g}"

@@ -346,3 +346,14 @@ def test_a_mask_that_broadcasts_over_the_queries(tmp_path: Path) -> None:
     (lowered,) = [p for p in result.passes if p.name == "expand-attention-mask"]
     assert len(lowered.changes) == 1
     assert {case.outcome for engine in result.verdict.engines for case in engine.cases} == {"equal"}
+
+
+def test_the_api_builds_a_source_file(tmp_path: Path) -> None:
+    text = "from torch import nn, ones\n\ndef model():\n    return nn.Linear(3, 2).eval()\n\n"
+    (tmp_path / "net.py").write_text(f"{text}def inputs():\n    return (ones(1, 3),)\n")
+    with pytest.raises(UsageError, match="profiles is given for a source that says it itself"):
+        aotc.build(tmp_path / "net.py", profiles=[{"n": (1, 2, 3)}], out=tmp_path / "b")
+    with pytest.raises(UsageError, match="accuracy is given for a source"):
+        aotc.build(tmp_path / "net.py", accuracy=lambda run: 0.0, out=tmp_path / "b")
+    result = aotc.build(str(tmp_path / "net.py"), out=tmp_path / "b")
+    assert result.description.name == "net"

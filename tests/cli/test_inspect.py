@@ -10,8 +10,8 @@ import pytest
 from commandline import COMPILER, aotc
 
 from aotc.bundle import Description, seal
-from aotc.cli.operators import grouped
 from aotc.cli.signatures import call_text, print_signature
+from aotc.ir.operators import grouped
 from aotc.optional import how_to_install
 from aotc.signature import Argument, Signature, TensorSpec
 from aotc.tree import ConstantLeaf, Dict, Sequence, TensorLeaf
