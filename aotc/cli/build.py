@@ -45,6 +45,7 @@ def command(
     options = load_options(flags, Path.cwd())
     require_compiler()
     from aotc import parts, pipeline
+    from aotc.bundle import REPORT
     from aotc.cli.arrays import read_npz
     from aotc.cli.verdicts import show_verdict
     from aotc.export.source import PartsSource
@@ -70,7 +71,8 @@ def command(
         result.verdict, as_json=as_json, bundle=path_text(out), digest=digest, notes=tuple(result.notes)
     )
     if not as_json:
-        say(f"verified against {opened.reference}: {out} (digest {digest[:12]})")
+        say(f"verified against {result.verdict.reference}: {out} (digest {digest[:12]})")
+        say(f"report: {out / REPORT}")
 
 
 def require_compiler() -> None:

@@ -164,7 +164,8 @@ def _write(lines: Sequence[str]) -> str:
 
 def _print(error: AotcError, code: int, *, as_json: bool, context: click.Context | None) -> None:
     """Print the text on stderr, and with ``--json`` a document on stdout if it has none yet."""
-    from aotc.cli.output import PRINTED, plain, print_json, say
+    from aotc.cli.output import PRINTED, print_json, say
+    from aotc.text import plain
 
     say(error.render(), err=True)
     if as_json and not (context and PRINTED in context.meta):

@@ -18,6 +18,8 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
+from aotc.text import plain
+
 _PIPE_WIDTH = 120
 """Columns where there is no terminal to ask."""
 _UNBOUNDED = 10_000
@@ -37,16 +39,6 @@ def console(*, err: bool = False) -> Console:
     stream = sys.stderr if err else sys.stdout
     width = None if stream is not None and stream.isatty() else _PIPE_WIDTH
     return _Console(stderr=err, width=width, highlight=False, emoji=False, markup=False)
-
-
-def plain(text: str, keep: str = "") -> str:
-    """Replace what is not printable: names from models must not steer the terminal.
-
-    Args:
-        text: Any text.
-        keep: Control characters that stay.
-    """
-    return "".join(c if c.isprintable() or c in keep else "?" for c in text)
 
 
 def say(text: str, *, err: bool = False) -> None:

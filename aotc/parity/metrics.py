@@ -39,6 +39,16 @@ class OutputFigures(BaseModel):
     excused: int = 0
     """Entries that were not compared: NaN or Inf on one side, and eager's float64 run is not with eager."""
 
+    @property
+    def severity(self) -> float:
+        """Return the error over its bound; infinite where more than numbers differ."""
+        return self.ratio if self.passed or self.ratio > 1 else float("inf")
+
+    @property
+    def bound(self) -> str:
+        """Return the bound as text: ``1.08e-06``, or with a relative part ``1.08e-06 + 0.01 rel``."""
+        return f"{self.atol:.2e}" + (f" + {self.rtol:g} rel" if self.rtol else "")
+
 
 def compare(name: str, got: Array, eager: Array, tolerance: Tolerance, unstable: Array) -> OutputFigures:
     """Compare one output with eager's.

@@ -32,12 +32,16 @@ def test_1_a_planted_mismatch_publishes_nothing_and_saves_the_inputs(cli, folder
     assert error.startswith("error[parity]: ")
     assert "times the bound (model" in error
     assert error.endswith(
-        f"\n  where: inputs saved to new.failed.npz\n  fix: aotc check {name} --inputs new.failed.npz"
+        "\n  where: inputs saved to new.failed.npz; report: new.failed.html"
+        f"\n  fix: aotc check {name} --inputs new.failed.npz"
     )
+    page = (folder / "new.failed.html").read_text(encoding="utf-8")
+    assert "Differs from eager" in page
+    assert f"aotc check {name} --inputs new.failed.npz" in page
     document = json.loads(done.stdout)
     assert document["passed"] is False
     assert document["bundle"] is None
-    names = {"bundle", "model.py", name, "new.failed.npz"}
+    names = {"bundle", "model.py", name, "new.failed.npz", "new.failed.html"}
     assert {p.name for p in folder.iterdir()} - {"__pycache__"} == names
     replay = cli("check", name, "--inputs", "new.failed.npz")
     assert replay.code == 1
@@ -100,7 +104,9 @@ def test_3_a_refused_model_names_the_line(folder: Path, source) -> None:
     assert not (folder / "new").exists()
 
 
-@pytest.mark.parametrize("file", ["model.onnx", "golden/000.inputs.npz", "golden/000.outputs.npz"])
+@pytest.mark.parametrize(
+    "file", ["model.onnx", "golden/000.inputs.npz", "golden/000.outputs.npz", "report.html"]
+)
 @pytest.mark.parametrize("command", ["check", "run"])
 def test_4_a_flipped_byte(cli, folder: Path, file: str, command: str) -> None:
     path = folder / "bundle" / file

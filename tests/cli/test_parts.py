@@ -93,7 +93,12 @@ def test_inspect(cli, folder: Path) -> None:
     assert lines[0].endswith(": 2 parts")
     assert {"forward(ids, hidden) -> {logits: logits}", "forward(ids) -> output"} < set(lines)
     assert "accuracy: eager 3.33333, engine 3.33333" in done.out
+    assert lines[2] == "report dist/report.html"
+    page = (folder / "dist/report.html").read_text(encoding="utf-8")
+    assert 'href="encoder/report.html"' in page
+    assert "Verified against eager" in (folder / "dist/encoder/report.html").read_text(encoding="utf-8")
     document = cli("inspect", "dist", "--json").document("inspect")
+    assert document["report"] == "dist/report.html"
     described = json.loads((folder / "dist/bundle.json").read_text())
     assert document["digest"] == described["digest"]
     assert {n: part["digest"] for n, part in document["parts"].items()} == {
