@@ -59,14 +59,14 @@ def command(
             options = load_options({"threads": threads, "seed": seed, **trust}, Path.cwd())
             verdict, digest = _judge(directory, source, inputs, sizes, options, progress)
     bundle = path_text(directory) if directory is not None else None
-    show_verdict(verdict, as_json=as_json, bundle=bundle, digest=digest)
+    show_verdict(verdict, as_json=as_json, bundle=bundle, digest=digest, seconds=progress.seconds)
     if not verdict.passed:
         hint = "aotc build again, if the weights changed since; model() must make the same ones at every call"
         if source is None:
-            hint = f"aotc check {directory} SOURCE, which runs eager on every case"
+            hint = f"aotc check {directory} SOURCE, which runs {verdict.reference} on every case"
         raise ParityError(verdict, where=_place(verdict), hint=hint)
     if not as_json:
-        say(f"verified {_against(source)}")
+        say("verified on golden inputs" if source is None else f"verified against {verdict.reference}")
 
 
 def _place(verdict: AnyVerdict) -> str | None:
@@ -77,14 +77,6 @@ def _place(verdict: AnyVerdict) -> str | None:
         return verdict.worst()[0].engine
     part = verdict.failed
     return f"{part}/{verdict.parts[part].worst()[0].engine}" if part is not None else None
-
-
-def _against(source: Path | None) -> str:
-    if source is None:
-        return "on golden inputs"
-    from aotc.sources import is_onnx
-
-    return "against the untouched file" if is_onnx(source) else "against eager"
 
 
 def _sort(paths: tuple[Path, ...]) -> tuple[Path | None, Path | None]:
@@ -111,7 +103,7 @@ def _replay(
     assert directory is not None
     if inputs is not None:
         raise UsageError(
-            "--inputs needs the source file: eager says what is right",
+            "--inputs needs the source, which says what is right",
             hint=f"aotc check {directory} SOURCE --inputs {inputs}",
         )
     return check_golden(directory, threads, progress)
@@ -125,7 +117,7 @@ def _judge(
     options: Options,
     progress: StageProgress,
 ) -> Judged:
-    """Compare with eager: the bundle, or without one a build of its own."""
+    """Compare with eager, or with the ONNX file: the bundle, or without one a build of its own."""
     from aotc.cli.arrays import read_npz
     from aotc.cli.build import require_compiler
     from aotc.parts import check_source

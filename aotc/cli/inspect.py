@@ -59,7 +59,7 @@ def _show_parts(document: PartsDocument, as_json: bool) -> None:
         print_signature(part.signature, part.verified_sizes)
         say(f"aotc inspect {document.bundle}/{name}")
     if document.accuracy is not None:
-        say(f"\n{accuracy_text(document.accuracy)}")
+        say(f"\n{accuracy_text(document.accuracy, 'eager')}")
 
 
 def _print(document: InspectDocument) -> None:
@@ -107,7 +107,7 @@ def _print_parity(parity: ParityText) -> None:
             f"max abs {worst.max_abs:.2e}, bound {bound} ({worst.engine})"
         )
     if parity.accuracy is not None:
-        say(accuracy_text(parity.accuracy))
+        say(accuracy_text(parity.accuracy, parity.reference))
 
 
 def _print_passes(document: InspectDocument) -> None:
