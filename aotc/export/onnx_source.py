@@ -138,7 +138,11 @@ def read_source(source: OnnxSource) -> onnx.ModelProto:
         RefusedError: It is no valid ONNX file, or not all its inputs and outputs are tensors of numbers.
     """
     proto = read_onnx(source.file)
-    _refuse_interface(proto)
+    try:
+        _refuse_interface(proto)
+    except RefusedError as error:
+        error.where = source.path
+        raise
     return proto
 
 

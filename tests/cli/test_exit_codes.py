@@ -192,7 +192,7 @@ def test_70_a_bug_has_a_report_file(folder: Path, tmp_path: Path) -> None:
 def test_74_a_file_in_the_place_of_the_parent_folder(cli, folder: Path) -> None:
     done = cli("build", "model.py", "-o", "model.py/bundle")
     assert done.code == 74
-    assert done.error == f"error[storage]: cannot build in {folder / 'model.py'}: File exists"
+    assert done.error == "error[storage]: cannot build in model.py: File exists"
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
@@ -228,7 +228,7 @@ def test_74_a_full_destination_leaves_nothing(folder: Path) -> None:
         subprocess.run(["umount", small], check=True)
     assert done.returncode == 74
     error = error_of(done.stderr)
-    assert error.startswith(f"error[storage]: cannot write the new bundle {small / 'bundle'}: No space left")
+    assert error.startswith("error[storage]: cannot write the new bundle small/bundle: No space left")
     assert "\n  fix: free space on the file system of " in error
     assert [p for p in left if p.name != ".aotc.lock"] == []
 
