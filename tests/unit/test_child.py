@@ -41,7 +41,7 @@ def special(payload, progress):
 
 def crashes(payload, progress):
     progress("model.onnx: sizes n=0")
-    os.write(2, b"terminate called\n")
+    os.write(2, b"terminate called\\n")
     os.kill(os.getpid(), signal.SIGSEGV)
 
 def fails(payload, progress):
