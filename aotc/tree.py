@@ -146,7 +146,7 @@ def build(value: Any, name: str, *, root: str) -> Tree:
         items = tuple(build(item, f"{prefix}.{i}", root=root) for i, item in enumerate(value))
         return Sequence(kind="list" if isinstance(value, list) else "tuple", items=items)
     raise RefusedError(
-        f"{name or root} is a {type(value).__qualname__}, which has no named tensors",
+        f"{name or root} is of the type {type(value).__qualname__}, which has no named tensors",
         slug="unsupported-type",
         hint="use tensors, tuples, lists, dicts or dataclasses, or register the class "
         "with torch.utils._pytree.register_pytree_node",

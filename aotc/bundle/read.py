@@ -160,7 +160,8 @@ def _folder(path: Path) -> Iterator[int]:
     try:
         folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError) as error:
-        raise UsageError(f"there is no bundle at {path}", slug="bundle") from error
+        hint = f"aotc build SOURCE -o {path}"
+        raise UsageError(f"there is no bundle at {path}", slug="bundle", hint=hint) from error
     except OSError as error:
         raise storage_error(error, f"cannot open the bundle {path}", path) from error
     try:

@@ -17,6 +17,7 @@ import click
 
 from aotc import __version__
 from aotc.errors import AotcError, InternalError, MissingError, StorageError, UsageError
+from aotc.text import shown_path
 
 _INTERRUPTED = 130
 
@@ -91,7 +92,7 @@ def as_expected(error: BaseException) -> AotcError | None:
 def source_place(error: BaseException) -> str | None:
     """Return the innermost line of a source file that ``error`` passed through, if it did."""
     if isinstance(error, SyntaxError) and error.filename and not error.filename.startswith("<"):
-        return f"{shown(error.filename)}:{error.lineno}"
+        return f"{shown_path(error.filename)}:{error.lineno}"
     current: BaseException | None = error
     while current is not None:
         if place := _innermost(current.__traceback__):
@@ -107,16 +108,9 @@ def _innermost(trace: TracebackType | None) -> str | None:
     while trace is not None:
         frame = trace.tb_frame
         if is_of_source(str(frame.f_globals.get("__name__"))):
-            found = f"{shown(frame.f_code.co_filename)}:{trace.tb_lineno}, in {frame.f_code.co_name}"
+            found = f"{shown_path(frame.f_code.co_filename)}:{trace.tb_lineno}, in {frame.f_code.co_name}"
         trace = trace.tb_next
     return found
-
-
-def shown(file: str) -> str:
-    """Return a path as the user would write it here."""
-    with contextlib.suppress(OSError, ValueError):  # no working directory any more; not below it
-        return str(Path(file).relative_to(Path.cwd()))
-    return file
 
 
 def _usage(error: click.ClickException) -> UsageError:

@@ -17,7 +17,7 @@ from aotc.errors import UsageError
 
 _COMMANDS = {
     "build": "Compile a PyTorch model or an ONNX file and verify it against that.",
-    "check": "Verify a bundle again: its golden inputs, or eager.",
+    "check": "Verify a bundle again: its golden inputs, or against its source.",
     "run": "Run a bundle on inputs from a file or on drawn ones.",
     "bench": "Time a bundle, side by side with eager and the plain export.",
     "inspect": "Show what a bundle holds and what was verified.",

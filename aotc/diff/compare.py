@@ -13,9 +13,10 @@ from aotc.diff.document import AnyDiff, BundleDiff, FileDifference, PartsDiff, S
 from aotc.diff.texts import decision_texts, differences, signature_texts, verdict_texts
 from aotc.diff.weights import bytes_by_dtype, compare_weights, external_weights, inline_weights
 from aotc.errors import MissingError, UsageError
-from aotc.parity.verdict import Accuracy, Verdict, accuracy_text
+from aotc.parity.recorded import recorded
+from aotc.parity.verdict import Accuracy, accuracy_text
 
-_FIGURES, _ACCURACY = "parity.json", "accuracy.json"
+_ACCURACY = "accuracy.json"
 _NO_ONNX = "operators, and weights inside the graph file, are not compared: onnx is not installed"
 _UNSEEN = "bundle.json differs in something that no section shows"
 _OF_THE_GRAPH: tuple[Section, ...] = ("ops", "weights", "precision")
@@ -62,7 +63,7 @@ def _diff_graphs(a: OpenBundle, b: OpenBundle) -> BundleDiff:
         signature=differences(signature_texts(before.signature), signature_texts(after.signature)),
         decisions=differences(decision_texts(before), decision_texts(after)),
         producer=differences(before.producer, after.producer),
-        verdict=differences(verdict_texts(before, _verdict(a)), verdict_texts(after, _verdict(b))),
+        verdict=differences(verdict_texts(before, recorded(a)), verdict_texts(after, recorded(b))),
         files=_files(a, b),
         **_graph_sections(a, b),
     )
@@ -107,16 +108,6 @@ def _graph_file(bundle: OpenBundle) -> EngineEntry:
     return next((engine for engine in engines if engine.kind == "portable"), engines[0])
 
 
-def _verdict(bundle: OpenBundle) -> Verdict | None:
-    """Return the figures of the build; None if there are none, or of another version of aotc."""
-    if _FIGURES not in bundle.description.beside:
-        return None
-    try:
-        return Verdict.model_validate_json(bytes(bundle.buffer(_FIGURES)))
-    except ValidationError:
-        return None
-
-
 def _files(a: OpenBundle, b: OpenBundle) -> tuple[FileDifference, ...]:
     before, after = a.description.files, b.description.files
     return tuple(
@@ -156,4 +147,4 @@ def _accuracy(bundle: OpenParts) -> dict[str, str]:
         accuracy = Accuracy.model_validate_json(bytes(bundle.buffer(_ACCURACY)))
     except ValidationError:
         return {}
-    return {"accuracy": accuracy_text(accuracy).removeprefix("accuracy: ")}
+    return {"accuracy": accuracy_text(accuracy, "eager").removeprefix("accuracy: ")}

@@ -50,7 +50,7 @@ class OutputFigures(BaseModel):
     @property
     def bound(self) -> str:
         """Return the bound as text: ``1.08e-06``, or with a relative part ``1.08e-06 + 0.01 rel``."""
-        return f"{self.atol:.2e}" + (f" + {self.rtol:g} rel" if self.rtol else "")
+        return f"{self.atol:.2e}" + (f" + {self.rtol:.3g} rel" if self.rtol else "")
 
 
 def compare(name: str, got: Array, eager: Array, tolerance: Tolerance, unstable: Array) -> OutputFigures:

@@ -10,6 +10,8 @@ from pydantic import BaseModel, ConfigDict
 from aotc.parity.metrics import OutputFigures
 
 SCHEMA_VERSION = 1
+FIGURES = "parity.json"
+"""The verdict's file in a bundle."""
 Outcome = Literal[
     "equal", "differs", "both raise", "engine raises", "engine accepts", "not compared", "refused size"
 ]
@@ -77,6 +79,8 @@ class Verdict(_Frozen):
 
     schema_version: Literal[1] = 1
     level: Literal["executed", "graph"] = "executed"
+    reference: str = "eager"
+    """What the engine was compared with: eager, or the untouched file of an ONNX source."""
     engines: tuple[EngineVerdict, ...]
     accuracy: Accuracy | None = None
     environment: dict[str, str]
@@ -108,6 +112,11 @@ class PartsVerdict(_Frozen):
     accuracy: Accuracy | None = None
 
     @property
+    def reference(self) -> str:
+        """Return what the engines were compared with."""
+        return next(iter(self.parts.values())).reference
+
+    @property
     def passed(self) -> bool:
         """Return whether every part passed, and the metric."""
         return self.failed is None and (self.accuracy is None or self.accuracy.passed)
@@ -131,6 +140,6 @@ def by_part(verdict: AnyVerdict) -> Mapping[str, Verdict]:
     return verdict.parts if isinstance(verdict, PartsVerdict) else {"": verdict}
 
 
-def accuracy_text(accuracy: Accuracy) -> str:
-    """Return the source's own metric of eager and engine in one line."""
-    return f"accuracy: eager {accuracy.eager:.6g}, engine {accuracy.engine:.6g}"
+def accuracy_text(accuracy: Accuracy, reference: str) -> str:
+    """Return the source's own metric of reference and engine in one line."""
+    return f"accuracy: {reference} {accuracy.eager:.6g}, engine {accuracy.engine:.6g}"

@@ -53,7 +53,7 @@ def summary(
     if verdict is not None:
         blocks.append(_table(verdict))
         if verdict.accuracy is not None:
-            blocks.append(accuracy_text(verdict.accuracy))
+            blocks.append(accuracy_text(verdict.accuracy, verdict.reference))
     if notes:
         blocks.append("\n".join(f"- {_text(note)}" for note in notes))
     if error is not None:

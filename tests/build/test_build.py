@@ -134,9 +134,10 @@ def test_a_wrong_pass_publishes_nothing_and_its_inputs_fail_again(
     error, saved = caught.value, tmp_path / "bundle.failed.npz"
     assert (error.exit_code, error.name) == (1, "parity")
     assert "cases fail; worst: differs on" in error.message
-    assert error.where == f"inputs saved to {saved}"
+    assert error.where == f"inputs saved to {saved}; report: {saved.with_suffix('.html')}"
     assert error.hint == f"aotc check {path} --inputs {saved}"
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["bundle.failed.npz", "net.py"]
+    names = ["bundle.failed.html", "bundle.failed.npz", "net.py"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == names
     with np.load(saved, allow_pickle=False) as archive:
         assert set(archive.files) == {"x"}
     assert run(["check", str(path), "--inputs", str(saved)]) == 1

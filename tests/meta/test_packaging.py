@@ -81,6 +81,8 @@ def test_the_wheel_holds_three_packages_and_nothing_else(wheel: Path) -> None:
     assert {name for name in top if not name.endswith(".dist-info")} == packages
     assert {f"{package}/py.typed" for package in packages} <= set(names)
     assert "aotc/bundle/bundle.schema.json" in names
+    templates = {f"aotc/report/templates/{path.name}" for path in (ROOT / "aotc/report/templates").iterdir()}
+    assert templates <= set(names)
     shipped = {f"aotc/cli/schemas/{path.name}" for path in (ROOT / "aotc/cli/schemas").iterdir()}
     assert shipped <= set(names)
 
