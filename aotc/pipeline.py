@@ -121,8 +121,10 @@ def build(
         judged = judge_engines(staging.path, contents, cases, references, options.threads, clock.detail)
         judged, broken = refuse_broken(signature, references, judged)
         accuracy = engine_accuracy(source.accuracy, metric, staging.path, contents, options.threads)
-        facts = {"environment": environment(), "seconds": clock.seconds()}
-        verdict = Verdict(reference=reference, engines=judged, accuracy=accuracy, **facts)
+        here, seconds = environment(), clock.seconds()
+        verdict = Verdict(
+            reference=reference, engines=judged, accuracy=accuracy, environment=here, seconds=seconds
+        )
         modules = inside.measure(staging.path, portable, options.threads)
         command = build_command(source.given, options, out)
         report = Report(contents, verdict, before, after, notes, command, modules=modules)
