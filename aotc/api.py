@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aotc.config import load_options
-from aotc.export.source import Source, parts_source
+from aotc.errors import UsageError
+from aotc.export.source import PartsSource, Source, parts_source
+from aotc.optional import require_compiler
 from aotc.parity.verdict import AnyVerdict
 
 if TYPE_CHECKING:
@@ -16,11 +18,12 @@ if TYPE_CHECKING:
 
     from aotc.parts import PartsResult
     from aotc.seal import BuildResult
+    from aotc.sources import AnySource
 
 
 def build(
-    module: nn.Module | Mapping[str, nn.Module],
-    inputs: Any,
+    module: nn.Module | Mapping[str, nn.Module] | str | os.PathLike[str],
+    inputs: Any = None,
     *,
     out: str | os.PathLike[str],
     target: str = "ort-cpu",
@@ -38,8 +41,10 @@ def build(
     Args:
         module: The eager model, in eval mode; it is not changed. A dict of modules is a model in parts, each
             a graph of its own: ``inputs``, ``dynamic_shapes``, ``profiles``, ``more_inputs``, ``bad_inputs``
-            and ``state`` are then dicts by part, and ``accuracy`` is given a dict of functions.
-        inputs: Example inputs: a tuple of arguments or a dict of keyword arguments of forward.
+            and ``state`` are then dicts by part, and ``accuracy`` is given a dict of functions. A path is
+            that of a source, which brings inputs and all else but ``target`` and ``options``.
+        inputs: Example inputs: a tuple of arguments or a dict of keyword arguments of forward. With the path
+            of an ONNX file a dict of arrays by input name.
         out: Folder of the bundle; an existing bundle there is replaced at once, or not at all.
         target: What the engine runs on.
         dynamic_shapes: As ``torch.export.export`` takes them; default: all static.
@@ -57,7 +62,9 @@ def build(
         RefusedError: This model cannot be compiled; says which part and why.
         AotcError: Bad options, missing packages, failing storage.
     """
+    require_compiler()
     from aotc import parts, pipeline
+    from aotc.sources import open_source
 
     given = {
         "dynamic_shapes": dynamic_shapes,
@@ -66,13 +73,31 @@ def build(
         "bad_inputs": bad_inputs,
         "state": state,
     }
-    fields = {"inputs": inputs, **{field: value for field, value in given.items() if value not in (None, ())}}
+    fields = {field: value for field, value in given.items() if value not in (None, ())}
     loaded = load_options({"target": target, **options}, Path.cwd())
-    if isinstance(module, Mapping):
-        whole = parts_source(name or "-".join(map(str, module)), module, fields, accuracy=accuracy)
-        return parts.build(whole, loaded, Path(out))
-    source = Source(name=name or type(module).__name__, model=lambda: module, accuracy=accuracy, **fields)
+    source: AnySource | PartsSource
+    if isinstance(module, str | os.PathLike):
+        _refuse_fields(Path(module), {**fields, "accuracy": accuracy, "name": name})
+        source = open_source(Path(module), inputs, options=loaded)
+    elif isinstance(module, Mapping):
+        fields |= {"inputs": inputs}
+        source = parts_source(name or "-".join(map(str, module)), module, fields, accuracy=accuracy)
+    else:
+        fields |= {"inputs": inputs, "accuracy": accuracy}
+        source = Source(name=name or type(module).__name__, model=lambda: module, **fields)
+    if isinstance(source, PartsSource):
+        return parts.build(source, loaded, Path(out))
     return pipeline.build(source, loaded, Path(out))
+
+
+def _refuse_fields(path: Path, fields: Mapping[str, Any]) -> None:
+    if given := [field for field, value in fields.items() if value is not None]:
+        raise UsageError(
+            f"{given[0]} is given for a source that says it itself",
+            slug="source",
+            where=str(path),
+            hint=f"define it in {path.name}, or give the module itself",
+        )
 
 
 def check(

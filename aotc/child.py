@@ -13,9 +13,10 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import traceback
 from collections.abc import Callable
-from typing import Any
+from typing import IO, Any
 
 from aotc import errors
 from aotc.errors import AotcError, InternalError, RefusedError
@@ -26,6 +27,8 @@ Progress = Callable[[str], None]
 def run_in_child(function: str, payload: dict[str, Any], on_progress: Progress = lambda _: None) -> Any:
     """Call ``function`` (``module:name``) with ``payload`` and a progress callback in a child process.
 
+    What the child prints is kept for the traceback of an error: native code that crashes prints its insides.
+
     Returns:
         What the function returns; payload and result are JSON values.
 
@@ -34,12 +37,25 @@ def run_in_child(function: str, payload: dict[str, Any], on_progress: Progress =
         RefusedError: The child crashed; says by which signal.
         InternalError: The function raised anything else.
     """
+    with tempfile.TemporaryFile() as printed:
+        try:
+            return _run(function, payload, on_progress, printed)
+        except (RefusedError, InternalError) as error:
+            printed.seek(0)
+            if text := printed.read().decode(errors="backslashreplace").strip():
+                error.add_note(f"the child process printed:\n{text}")  # a traceback shows it
+            raise
+
+
+def _run(function: str, payload: dict[str, Any], on_progress: Progress, printed: IO[bytes]) -> Any:
+    """Do what ``run_in_child`` does; what the child prints goes to ``printed``."""
     process = subprocess.Popen(
         # -P: a file in the working directory must not stand in for a module.
         [sys.executable, "-P", "-m", "aotc.child", function],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
+        stderr=printed,
         process_group=0,  # Ctrl-C is for the parent, which ends the child
         text=True,
         encoding="utf-8",
@@ -69,12 +85,17 @@ def _result(function: str, code: int, last: dict[str, Any]) -> Any:
         kind: type[AotcError] = getattr(errors, last["error"].pop("class"))
         raise kind(**last["error"])
     if "bug" in last:
-        raise InternalError(f"the child process of {function} failed:\n{last['bug']}")
+        error = InternalError(
+            f"the child process of {function} failed: {last['bug'].strip().splitlines()[-1]}"
+        )
+        error.add_note(last["bug"])
+        raise error
     if code < 0:
         raise RefusedError(
             f"native code crashed with {signal.Signals(-code).name} while this model was processed",
             slug="native-crash",
             where=last.get("progress"),
+            hint="aotc --debug ... shows what it printed",
         )
     raise InternalError(f"the child process of {function} ended with code {code} and no result")
 

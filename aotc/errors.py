@@ -6,7 +6,11 @@ an ``AotcError`` is a bug of ours (exit code 70).
 
 from __future__ import annotations
 
+import re
 from typing import ClassVar
+
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+"""Where an object lies in memory: in the text of foreign exceptions, and never of use."""
 
 
 class AotcError(Exception):
@@ -26,7 +30,7 @@ class AotcError(Exception):
         self, message: str, *, slug: str | None = None, where: str | None = None, hint: str | None = None
     ) -> None:
         super().__init__(message)
-        self.message = message
+        self.message = _ADDRESS.sub("", message)
         self.name = slug or self.slug
         self.where = where
         self.hint = hint

@@ -38,6 +38,16 @@ def require(name: str) -> Any:
     return module
 
 
+def require_compiler() -> None:
+    """Say which package is missing before the user's own file fails to import it.
+
+    Raises:
+        MissingError: A package of the extras ``build`` or ``cpu`` is not installed.
+    """
+    for name in ("onnxruntime", "onnx", "onnx_ir", "onnxscript", "torch"):
+        require(name)
+
+
 def how_to_install(extra: str) -> str:
     """Return what to type for the packages of ``extra``; torch comes first and by its tested version."""
     torch = "pip install torch==2.13.0, then " if extra == "build" else ""

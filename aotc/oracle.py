@@ -100,7 +100,10 @@ class Oracle:
             )
         except runtime_failures() as error:
             raise RefusedError(
-                f"onnxruntime does not run this file: {text_of(error)}", slug="oracle", where=str(path)
+                f"onnxruntime does not run this file: {text_of(error)}",
+                slug="oracle",
+                where=str(path),
+                hint="it must run in plain ONNX Runtime on CPU, which says what is right",
             ) from error
         return lambda feeds: list(session.run(None, dict(feeds)))
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from aotc import replay
 from aotc.bundle import (
+    REPORT,
     Checked,
     OpenBundle,
     OpenParts,
@@ -20,6 +21,7 @@ from aotc.bundle import (
     Staging,
     open_any,
     open_bundle,
+    seal_parts,
     single_graph,
     write_checked,
 )
@@ -131,17 +133,21 @@ def _check_tolerance(options: Options, source: PartsSource) -> None:
 def _publish(
     staging: Staging, name: str, results: Mapping[str, BuildResult], accuracy: Accuracy | None
 ) -> PartsDescription:
-    figures = [ACCURACY] if accuracy is not None else []
+    from aotc.report.content import PartsReport  # not needed by those who only replay a bundle
+    from aotc.report.html import render_parts
+
+    figures = [REPORT, *([ACCURACY] if accuracy is not None else [])]
     if accuracy is not None:
         text = accuracy.model_dump_json(indent=2) + "\n"
         (staging.path / ACCURACY).write_text(text, encoding="utf-8")
-    return staging.publish_parts(
-        PartsContents(
-            name=name,
-            parts={part: PartEntry(digest=results[part].description.digest) for part in sorted(results)},
-            beside=staging.entries(*figures),
-        )
+    contents = PartsContents(
+        name=name,
+        parts={part: PartEntry(digest=results[part].description.digest) for part in sorted(results)},
     )
+    verdicts = {part: result.verdict for part, result in results.items()}
+    page = render_parts(PartsReport(name, seal_parts(contents).digest, verdicts, accuracy))
+    (staging.path / REPORT).write_text(page, encoding="utf-8")
+    return staging.publish_parts(contents.model_copy(update={"beside": staging.entries(*figures)}))
 
 
 def _accuracy(source: PartsSource, bundles: Mapping[str, OpenBundle], threads: int | None) -> Accuracy | None:

@@ -19,18 +19,21 @@ from aotc.backends.ort_cpu.emit import emit_portable
 from aotc.bundle import Staging
 from aotc.config import Options
 from aotc.environment import environment
+from aotc.ir.operators import count_by_module
 from aotc.oracle import Oracle
+from aotc.parity.by_module import ModuleResults
 from aotc.parity.cases import all_cases
 from aotc.parity.conditions import insisted, refuse_broken
-from aotc.parity.failure import parity_error
 from aotc.parity.inputs import Feeds
 from aotc.parity.reference import write_references
-from aotc.parity.regions import region_validator
 from aotc.parity.sizes import unread_guards
 from aotc.parity.stage import engine_accuracy, judge_engines, score
 from aotc.parity.tolerance import configured
-from aotc.parity.validate import given_check
+from aotc.parity.validate import pass_checks
 from aotc.parity.verdict import Verdict
+from aotc.report.command import build_command
+from aotc.report.content import Report
+from aotc.report.failed import failed_gate
 from aotc.rewrite import Context, DumpObserver, Pass, run_passes
 from aotc.rewrite.registry import find
 from aotc.seal import BuildResult, draft, seal
@@ -69,11 +72,11 @@ def build(
     """Compile ``source`` and publish a bundle at ``out``, if and only if it computes what eager computes.
 
     ``only`` replaces every case of the gate by one input set: what ``aotc check --inputs`` replays. ``saved``
-    is where the worst inputs of a failed gate go instead of beside ``out``.
+    is where the worst inputs of a failed gate go instead of beside ``out``, and beside them the report.
 
     Raises:
         RefusedError: This model cannot be compiled.
-        ParityError: The engine differs from eager; the worst inputs are saved beside ``out``.
+        ParityError: The engine differs from eager; the worst inputs and a report are saved beside ``out``.
         AotcError: Bad configuration or source, missing packages, failing storage.
     """
     clock = _Clock(progress)
@@ -88,6 +91,7 @@ def build(
         clock.stage("import")
         imported = import_source(source, oracle)
         model, eager, signature = imported.model, imported.reference, imported.reference.signature
+        before = count_by_module(model)
 
         clock.stage("eager")
         bounds = configured(options.tolerance, signature)
@@ -97,18 +101,17 @@ def build(
         metric = score(source.accuracy, eager.call) if source.accuracy and not only else None
 
         clock.stage("optimise")
-        level, known = options.validate_passes, (oracle, references, cases, signature)
-        validate = region_validator(*known) if level != "off" else None
-        check = given_check(*known) if level == "each" else None
+        checks = pass_checks(options.validate_passes, oracle, references, cases, signature)
         observers = [DumpObserver(options.dump_dir)] if options.dump_dir else []
-        records = run_passes(
-            model, passes, Context(oracle), validate=validate, check=check, observers=observers
-        )
+        records = run_passes(model, passes, Context(oracle), checks=checks, observers=observers)
 
         clock.stage("emit")
         portable = emit_portable(model, staging.path)
+        after = count_by_module(model)
+        inside = ModuleResults.record(model, imported.inner, signature, references, cases)
         notes = (*source.notes, *imported.notes, *map(_unread, unread_guards(signature)))
-        del eager, model, imported, check
+        reference = eager.name
+        del eager, model, imported, checks
         gc.collect()
         engines = (portable, specialise(staging.path, portable, clock.detail))
 
@@ -117,16 +120,19 @@ def build(
         judged = judge_engines(staging.path, contents, cases, references, options.threads, clock.detail)
         judged, broken = refuse_broken(signature, references, judged)
         accuracy = engine_accuracy(source.accuracy, metric, staging.path, contents, options.threads)
+        here, seconds = environment(), clock.seconds()
         verdict = Verdict(
-            engines=judged, accuracy=accuracy, environment=environment(), seconds=clock.seconds()
+            reference=reference, engines=judged, accuracy=accuracy, environment=here, seconds=seconds
         )
+        modules = inside.measure(staging.path, portable, options.threads)
+        command = build_command(source.given, options, out)
+        report = Report(contents, verdict, before, after, notes, command, modules=modules)
         if not verdict.passed:
             saved = saved or out.with_name(f"{out.name}.failed.npz")
-            graph = staging.path / portable.file
-            raise parity_error(verdict, signature, cases, references, saved, source.path, graph)
+            raise failed_gate(report, cases, references, saved, source.path, staging.path / portable.file)
 
         clock.stage("seal")
-        description = seal(staging, contents, verdict, references, cases, broken, source.assets)
+        description = seal(staging, report, references, cases, broken, source.assets)
     return BuildResult(out, description, verdict, tuple(records), notes)
 
 

@@ -17,10 +17,11 @@ from aotc.parity.failure import failed_inputs, save_worst
 from aotc.parity.gate import judge
 from aotc.parity.golden import Reference
 from aotc.parity.inputs import Feeds
+from aotc.parity.recorded import recorded
 from aotc.parity.reference import write_references
 from aotc.parity.stage import compare_accuracy, score
 from aotc.parity.tolerance import Tolerance
-from aotc.parity.verdict import Accuracy, EngineVerdict, Verdict
+from aotc.parity.verdict import Accuracy, CaseVerdict, EngineVerdict, Verdict
 from aotc.runtime import Engine, load_opened
 
 if TYPE_CHECKING:
@@ -52,7 +53,8 @@ def check_golden(
             engine.signature,
             lambda label: progress("check", label),
         )
-        verdict = _verdict(engine, EngineVerdict(engine=engine.file, cases=cases), None)
+        built = recorded(bundle)
+        verdict = _verdict(engine, cases, None, built.reference if built is not None else "eager")
     _record(bundle, verdict)
     return verdict
 
@@ -76,7 +78,7 @@ def check_source(
     """
     with tempfile.TemporaryDirectory(prefix="aotc-") as scratch:
         folder = Path(scratch)
-        references, metric = _eager_side(source, bundle, folder, seed, threads, only, progress)
+        reference, references, metric = _eager_side(source, bundle, folder, seed, threads, only, progress)
         gc.collect()
         with load_opened(bundle, threads=threads, allow_unexecuted=True) as engine:
             progress("check", "")
@@ -90,7 +92,7 @@ def check_source(
             accuracy = None
             if metric is not None and source.accuracy is not None:
                 accuracy = compare_accuracy(source.accuracy, metric, engine.run)
-            verdict = _verdict(engine, EngineVerdict(engine=engine.file, cases=cases), accuracy)
+            verdict = _verdict(engine, cases, accuracy, reference)
         if only is None and not verdict.worst()[1].passed:
             save_worst(verdict, engine.signature, folder, references, failed_inputs(bundle.path))
     if only is None:
@@ -106,8 +108,8 @@ def _eager_side(
     threads: int | None,
     only: Feeds | None,
     progress: Progress,
-) -> tuple[list[Reference], float | None]:
-    """Run eager and let go of it before the engine is loaded."""
+) -> tuple[str, list[Reference], float | None]:
+    """Run eager and let go of it before the engine is loaded; return what it is called, and what it says."""
     from aotc.oracle import Oracle  # not needed by those who only replay a bundle
     from aotc.sources import reference_again
 
@@ -127,7 +129,7 @@ def _eager_side(
             hint="check against the source that the bundle was built from, or build it again",
         ) from error
     metric = score(source.accuracy, eager.call) if source.accuracy is not None and only is None else None
-    return references, metric
+    return eager.name, references, metric
 
 
 def _configured(description: Description) -> dict[str, Tolerance]:
@@ -137,9 +139,14 @@ def _configured(description: Description) -> dict[str, Tolerance]:
     return {name: Tolerance(origin="configured", **bound) for name, bound in bounds.items()}  # type: ignore[arg-type]
 
 
-def _verdict(engine: Engine, judged: EngineVerdict, accuracy: Accuracy | None) -> Verdict:
+def _verdict(
+    engine: Engine, cases: tuple[CaseVerdict, ...], accuracy: Accuracy | None, reference: str
+) -> Verdict:
     return Verdict(
-        engines=(judged,), accuracy=accuracy, environment={**environment(), "selection": engine.selection}
+        reference=reference,
+        engines=(EngineVerdict(engine=engine.file, cases=cases),),
+        accuracy=accuracy,
+        environment={**environment(), "selection": engine.selection},
     )
 
 

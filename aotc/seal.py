@@ -8,13 +8,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from aotc.bundle import ASSETS, Contents, Description, EngineEntry, PassEntry, Refusal, Staging
+from aotc.bundle import ASSETS, REPORT, Contents, Description, EngineEntry, PassEntry, Refusal, Staging
+from aotc.bundle import seal as describe
 from aotc.config import Options
 from aotc.environment import producers
 from aotc.parity.gate import refused_sizes
 from aotc.parity.golden import Reference
 from aotc.parity.golden_set import copy_golden
-from aotc.parity.verdict import Verdict
+from aotc.parity.verdict import FIGURES, Verdict
+from aotc.report.content import Report
+from aotc.report.html import render
 from aotc.rewrite import PassRecord
 from aotc.signature import Signature
 
@@ -72,44 +75,46 @@ def _engine_files(engines: Sequence[EngineEntry]) -> list[str]:
 
 def seal(
     staging: Staging,
-    contents: Contents,
-    verdict: Verdict,
+    report: Report,
     references: Sequence[Reference],
     cases: Path,
     conditions: Sequence[str],
     assets: Sequence[Path],
 ) -> Description:
-    """Add golden cases, assets and figures to the staged files and publish the bundle.
+    """Add golden cases, assets, figures and the report to the staged files and publish the bundle.
 
     Args:
         staging: Holds the engine files.
-        contents: The draft.
-        verdict: A positive verdict.
+        report: With the draft of the contents and a positive verdict.
         references: The cases of the gate.
         cases: Folder of their files.
         conditions: Conditions on sizes that the signature must insist on.
         assets: Files of the source that travel.
     """
+    contents, verdict = report.contents, report.verdict
     signature = contents.signature.without_size_zero(refused_sizes(verdict.engines)).with_conditions(
         conditions
     )
     golden = copy_golden(references, verdict.engines, cases, staging.path)
     copied = _copy_assets(assets, staging.path)
-    (staging.path / "parity.json").write_text(verdict.model_dump_json(indent=2) + "\n", encoding="utf-8")
-    return staging.publish(
-        contents.model_copy(
-            update={
-                "signature": signature,
-                "verified_sizes": tuple(s for s in _verified_sizes(verdict) if signature.allows(s)),
-                "golden": golden,
-                "files": {
-                    **contents.files,
-                    **staging.entries(*(case.inputs for case in golden), *copied),
-                },
-                "beside": staging.entries("parity.json", *(case.outputs for case in golden)),
-            }
-        )
+    (staging.path / FIGURES).write_text(verdict.model_dump_json(indent=2) + "\n", encoding="utf-8")
+    beside = staging.entries(FIGURES, *(case.outputs for case in golden))
+    contents = contents.model_copy(
+        update={
+            "signature": signature,
+            "verified_sizes": tuple(s for s in _verified_sizes(verdict) if signature.allows(s)),
+            "golden": golden,
+            "files": {
+                **contents.files,
+                **staging.entries(*(case.inputs for case in golden), *copied),
+            },
+            "beside": beside,
+        }
     )
+    # The digest does not cover the report, which names it.
+    page = render(dataclasses.replace(report, contents=describe(contents)))
+    (staging.path / REPORT).write_text(page, encoding="utf-8")
+    return staging.publish(contents.model_copy(update={"beside": {**beside, **staging.entries(REPORT)}}))
 
 
 def _copy_assets(assets: Sequence[Path], directory: Path) -> list[str]:

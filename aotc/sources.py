@@ -107,9 +107,8 @@ def open_source(
 def _part_of(source: Source | PartsSource, file: Path, part: str) -> Source:
     parts = source.parts if isinstance(source, PartsSource) else {}
     if part not in parts:
-        raise UsageError(
-            f"{file} has no part '{part}'", slug="parts", hint=f"parts: {', '.join(parts) or 'none'}"
-        )
+        hint = f"parts: {', '.join(parts)}" if parts else f"give {file} alone: its model() returns one module"
+        raise UsageError(f"{file} has no part '{part}'", slug="parts", hint=hint)
     return parts[part]
 
 

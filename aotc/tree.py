@@ -146,7 +146,7 @@ def build(value: Any, name: str, *, root: str) -> Tree:
         items = tuple(build(item, f"{prefix}.{i}", root=root) for i, item in enumerate(value))
         return Sequence(kind="list" if isinstance(value, list) else "tuple", items=items)
     raise RefusedError(
-        f"{name or root} is a {type(value).__qualname__}, which has no named tensors",
+        f"{name or root} is of the type {type(value).__qualname__}, which has no named tensors",
         slug="unsupported-type",
         hint="use tensors, tuples, lists, dicts or dataclasses, or register the class "
         "with torch.utils._pytree.register_pytree_node",
@@ -280,3 +280,19 @@ def rename(tree: Tree, new_name: Callable[[str], str]) -> Tree:
         case Dict():
             entries = tuple((key, rename(item, new_name)) for key, item in tree.entries)
             return tree.model_copy(update={"entries": entries})
+
+
+def text_of(tree: Tree) -> str:
+    """Return the structure of a tree in Python's own brackets; leaves are names of tensors."""
+    match tree:
+        case TensorLeaf():
+            return tree.name
+        case ConstantLeaf():
+            return repr(tree.value)
+        case Sequence():
+            inside = ", ".join(map(text_of, tree.items))
+            comma = "," if len(tree.items) == 1 else ""
+            return f"[{inside}]" if tree.kind == "list" else f"({inside}{comma})"
+        case Dict():
+            inside = ", ".join(f"{key}: {text_of(item)}" for key, item in tree.items.items())
+            return f"{{{inside}}}" if tree.kind == "dict" else f"{tree.type}({inside})"

@@ -14,8 +14,8 @@ from aotc.bundle.entries import (
     Requirements,
     TensorEntry,
 )
-from aotc.bundle.names import ASSETS, check_names, clash_in, part_fault
-from aotc.bundle.parts import PartEntry, PartsContents, PartsDescription
+from aotc.bundle.names import ASSETS, REPORT, check_names, clash_in, part_fault
+from aotc.bundle.parts import PartEntry, PartsContents, PartsDescription, seal_parts
 from aotc.bundle.publish import Staging
 from aotc.bundle.read import OpenBundle, OpenParts, open_any, open_bundle, single_graph, verify_bundle
 
@@ -40,8 +40,10 @@ __all__ = [
     "GoldenCase",
     "FileEntry",
     "seal",
+    "seal_parts",
     "file_digest",
     "ASSETS",
+    "REPORT",
     "check_names",
     "clash_in",
     "part_fault",

@@ -20,6 +20,9 @@ DESCRIPTION = "bundle.json"
 ASSETS = "assets"
 """The folder of the files that travel with a model: tokenizer, labels, licence."""
 
+REPORT = "report.html"
+"""The file for people, beside the others."""
+
 _OWN = frozenset({ASSETS, "golden", "weights"})
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 _PART = r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,127}"

@@ -13,6 +13,7 @@ from aotc.bundle.leftovers import discard, hidden_name
 from aotc.bundle.names import DESCRIPTION
 from aotc.bundle.storage import sync
 from aotc.errors import UsageError
+from aotc.text import shown_path
 
 
 def refuse_foreign(destination: Path) -> None:
@@ -24,7 +25,7 @@ def refuse_foreign(destination: Path) -> None:
     reason = _foreign(destination)
     if reason:
         raise UsageError(
-            f"{destination} {reason}; it was left as it is",
+            f"{shown_path(destination)} {reason}; it was left as it is",
             slug="destination",
             hint="choose another destination, or move away what is there",
         )
@@ -34,7 +35,7 @@ def _foreign(destination: Path) -> str | None:
     if destination.is_symlink():
         return "is a symbolic link"
     if _listed_names(destination.parent) is not None:
-        return f"lies in the bundle {destination.parent}"
+        return f"lies in the bundle {shown_path(destination.parent)}"
     if not destination.exists():
         return None
     if not destination.is_dir():

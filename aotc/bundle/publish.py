@@ -19,6 +19,7 @@ from aotc.bundle.place import put_in_place, refuse_foreign
 from aotc.bundle.read import verify_bundle
 from aotc.bundle.storage import storage_error, sync
 from aotc.errors import IntegrityError, UsageError
+from aotc.text import shown_path
 
 _ATTEMPTS = 5
 _OF_STORAGE = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO}
@@ -51,9 +52,13 @@ class Staging:
             raise UsageError("this staging folder is not open", slug="bundle")
         return self._path
 
+    @property
+    def _shown(self) -> str:
+        return shown_path(self.destination)
+
     def __enter__(self) -> Staging:
         if not self.destination.name:
-            raise UsageError(f"{self.destination} cannot be a bundle", slug="destination")
+            raise UsageError(f"{self._shown} cannot be a bundle", slug="destination")
         parent = self.destination.parent
         try:
             parent.mkdir(parents=True, exist_ok=True)
@@ -62,7 +67,7 @@ class Staging:
                 refuse_foreign(self.destination)
             self._create()
         except OSError as error:
-            raise storage_error(error, f"cannot build in {parent}", parent) from error
+            raise storage_error(error, f"cannot build in {shown_path(parent)}", parent) from error
         return self
 
     def _create(self) -> None:
@@ -89,7 +94,7 @@ class Staging:
         try:
             return {name: _entry(self.path / name) for name in names}
         except OSError as error:
-            raise storage_error(error, f"cannot read the new bundle {self.destination}", self.path) from error
+            raise storage_error(error, f"cannot read the new bundle {self._shown}", self.path) from error
 
     def publish(self, contents: Contents) -> Description:
         """Seal, verify and put the bundle in place; returns its description.
@@ -127,7 +132,7 @@ class Staging:
                 put_in_place(self.path, self.destination)
         except OSError as error:
             parent = self.destination.parent
-            raise storage_error(error, f"cannot publish {self.destination}", parent) from error
+            raise storage_error(error, f"cannot publish {self._shown}", parent) from error
         self._path = None
 
     def _settle(self, parts: Collection[str]) -> None:
@@ -144,7 +149,7 @@ class Staging:
             if verify_bundle(self.path) != description:
                 raise IntegrityError(f"{DESCRIPTION} reads back differently from what was written")
         except IntegrityError as error:
-            error.where = f"the new bundle for {self.destination}"  # its hidden folder is about to vanish
+            error.where = f"the new bundle for {self._shown}"  # its hidden folder is about to vanish
             raise
 
     def __exit__(
@@ -158,7 +163,7 @@ class Staging:
             self._claim = -1
         if isinstance(error, OSError) and self._is_of_staging(error, path):
             parent = self.destination.parent
-            raise storage_error(error, f"cannot write the new bundle {self.destination}", parent) from error
+            raise storage_error(error, f"cannot write the new bundle {self._shown}", parent) from error
 
     @staticmethod
     def _is_of_staging(error: OSError, path: Path | None) -> bool:

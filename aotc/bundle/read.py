@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -21,6 +21,8 @@ from aotc.errors import IntegrityError, UsageError
 
 _FILE_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK  # a FIFO must not block us
 _ATTEMPTS = 5
+Keep = Callable[[str], bool]
+"""Whether the content of the file of that name is held in memory."""
 
 
 class _Opened:
@@ -108,11 +110,12 @@ def single_graph(opened: OpenBundle | OpenParts) -> OpenBundle:
     )
 
 
-def open_any(directory: str | os.PathLike[str]) -> OpenBundle | OpenParts:
+def open_any(directory: str | os.PathLike[str], keep: Keep = lambda _: True) -> OpenBundle | OpenParts:
     """Open and verify the bundle ``directory``: its description, and the size and digest of every file.
 
     ``directory`` itself may be a symbolic link (``current``); nothing inside may. Of a model in parts every
-    part is verified, and that it is the bundle which was published as that part.
+    part is verified, and that it is the bundle which was published as that part. Every file is verified, also
+    one that ``keep`` does not want, of which there is no buffer.
 
     Raises:
         UsageError: There is no such folder.
@@ -120,7 +123,7 @@ def open_any(directory: str | os.PathLike[str]) -> OpenBundle | OpenParts:
         CompatibilityError: The bundle was written by a newer aotc.
         StorageError: The operating system could not read it.
     """
-    return _open_verified(Path(directory), keep=True)
+    return _open_verified(Path(directory), keep)
 
 
 def verify_bundle(directory: str | os.PathLike[str]) -> Description | PartsDescription:
@@ -129,10 +132,10 @@ def verify_bundle(directory: str | os.PathLike[str]) -> Description | PartsDescr
     Raises:
         AotcError: As :func:`open_any`.
     """
-    return _open_verified(Path(directory), keep=False).description
+    return _open_verified(Path(directory), lambda _: False).description
 
 
-def _open_verified(path: Path, *, keep: bool) -> OpenBundle | OpenParts:
+def _open_verified(path: Path, keep: Keep) -> OpenBundle | OpenParts:
     left = _ATTEMPTS
     while True:
         left -= 1
@@ -157,7 +160,8 @@ def _folder(path: Path) -> Iterator[int]:
     try:
         folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError) as error:
-        raise UsageError(f"there is no bundle at {path}", slug="bundle") from error
+        hint = f"aotc build SOURCE -o {path}"
+        raise UsageError(f"there is no bundle at {path}", slug="bundle", hint=hint) from error
     except OSError as error:
         raise storage_error(error, f"cannot open the bundle {path}", path) from error
     try:
@@ -173,7 +177,7 @@ def _was_replaced(path: Path, folder: int) -> bool:
         return False
 
 
-def _verified(path: Path, folder: int, keep: bool) -> OpenBundle | OpenParts:
+def _verified(path: Path, folder: int, keep: Keep) -> OpenBundle | OpenParts:
     description = _description(folder)
     if isinstance(description, Description):
         return _one_graph(path, folder, description, keep)
@@ -186,12 +190,12 @@ def _description(folder: int) -> Description | PartsDescription:
     return parse_description(bytes(_read(folder, DESCRIPTION, None, keep=True)))
 
 
-def _one_graph(path: Path, folder: int, description: Description, keep: bool) -> OpenBundle:
+def _one_graph(path: Path, folder: int, description: Description, keep: Keep) -> OpenBundle:
     entries = {**description.files, **description.beside}
     return OpenBundle(path, description, _contents(folder, entries, (), keep))
 
 
-def _part(path: Path, folder: int, digest: str, keep: bool) -> OpenBundle:
+def _part(path: Path, folder: int, digest: str, keep: Keep) -> OpenBundle:
     """Verify the part that lies at ``path``, in the open folder ``folder``."""
     inner = os.open(path.name, FOLDER_FLAGS, dir_fd=folder)
     try:
@@ -210,11 +214,12 @@ def _part(path: Path, folder: int, digest: str, keep: bool) -> OpenBundle:
 
 
 def _contents(
-    folder: int, entries: Mapping[str, FileEntry], parts: Collection[str], keep: bool
+    folder: int, entries: Mapping[str, FileEntry], parts: Collection[str], keep: Keep
 ) -> dict[str, memoryview]:
-    """Return the content of every listed file; nothing but them and the parts may be there."""
+    """Verify every listed file, return what is kept; nothing but them and the parts may be there."""
     check_complete(list_bundle(folder, parts), [*entries, DESCRIPTION], parts)
-    return {name: _read(folder, name, entry, keep=keep) for name, entry in entries.items()}
+    read = {name: _read(folder, name, entry, keep=keep(name)) for name, entry in entries.items()}
+    return {name: content for name, content in read.items() if keep(name)}
 
 
 def _read(folder: int, name: str, entry: FileEntry | None, *, keep: bool) -> memoryview:

@@ -8,6 +8,7 @@ import shutil
 from pathlib import Path
 
 from aotc.errors import StorageError
+from aotc.text import shown_path
 
 _FULL = {errno.ENOSPC, errno.EDQUOT}
 _DENIED = {errno.EACCES, errno.EPERM, errno.EROFS}
@@ -42,7 +43,7 @@ def storage_error(error: OSError, doing: str, folder: Path) -> StorageError:
 
 def _hint(number: int | None, folder: Path) -> str | None:
     if number in _FULL:
-        return f"free space on the file system of {folder}: {_free(folder)} left"
+        return f"free space on the file system of {shown_path(folder)}: {_free(folder)} left"
     if number in _DENIED:
         return f"check that this user may read and write {folder}"
     return None

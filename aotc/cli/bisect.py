@@ -10,7 +10,6 @@ from typing import Literal
 from aotc.bisect import bisect
 from aotc.bundle import OpenBundle, OpenParts, beside, open_any
 from aotc.cli.arrays import read_npz
-from aotc.cli.failures import shown
 from aotc.cli.output import StageProgress
 from aotc.config import Options
 from aotc.errors import UsageError
@@ -19,6 +18,7 @@ from aotc.parity.failure import failed_inputs
 from aotc.parity.findings import AnyFinding
 from aotc.parity.verdict import AnyVerdict, PartsVerdict
 from aotc.sources import AnySource, one_graph
+from aotc.text import shown_path
 
 Mode = Literal["values", "passes"]
 
@@ -57,7 +57,7 @@ def search(
             inputs = inputs or failed_inputs(bundle.path)
             options = options.model_copy(update={"disable": _disabled(bundle)})
         assert inputs is not None  # without a bundle there is nothing else to check
-        saved = Path(shown(str(beside(bundle.path, "bisect")))) if bundle else inputs.with_suffix(".bisect")
+        saved = Path(shown_path(beside(bundle.path, "bisect"))) if bundle else inputs.with_suffix(".bisect")
         found = bisect(
             mode, graph, judged, read_npz(inputs), options, bundle=bundle, saved=saved, progress=progress
         )

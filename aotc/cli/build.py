@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from aotc import optional
+from aotc.cli.ci import ci_options
 from aotc.cli.output import StageProgress, path_text, say
 from aotc.cli.source_options import Sizes, dim_option, trust_options
 from aotc.config import TARGETS, load_options
+
+if TYPE_CHECKING:
+    from aotc.parts import PartsResult
+    from aotc.seal import BuildResult
 
 
 @click.command("build", short_help="Compile a model and verify it against eager.")
@@ -34,6 +40,7 @@ from aotc.config import TARGETS, load_options
 @click.option("--seed", type=click.IntRange(0), help="Seed of the drawn inputs (default 0).")
 @dim_option
 @trust_options
+@ci_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def command(
     source: Path, out: Path, inputs: Path | None, sizes: dict[str, Sizes], as_json: bool, **flags: Any
@@ -45,13 +52,13 @@ def command(
     model() returns a dict, each of its modules becomes a bundle in OUT; model.py:PART builds one alone.
     """
     options = load_options(flags, Path.cwd())
-    require_compiler()
+    optional.require_compiler()
     from aotc import parts, pipeline
+    from aotc.bundle import REPORT
     from aotc.cli.arrays import read_npz
     from aotc.cli.verdicts import show_verdict
     from aotc.export.source import PartsSource
     from aotc.parity.failure import ParityError
-    from aotc.seal import BuildResult
     from aotc.sources import open_source
 
     try:
@@ -59,29 +66,37 @@ def command(
             progress("load", "")
             given = read_npz(inputs) if inputs is not None else None
             opened = open_source(source, given, sizes, options)
-            result: BuildResult | parts.PartsResult
+            result: BuildResult | PartsResult
             if isinstance(opened, PartsSource):
                 result = parts.build(opened, options, out, progress)
             else:
                 result = pipeline.build(opened, options, out, progress)
     except ParityError as error:
-        show_verdict(error.verdict, as_json=as_json)
+        show_verdict(error.verdict, as_json=as_json, seconds=progress.seconds)
         raise
     digest = result.description.digest
     show_verdict(
-        result.verdict, as_json=as_json, bundle=path_text(out), digest=digest, notes=tuple(result.notes)
+        result.verdict,
+        as_json=as_json,
+        bundle=path_text(out),
+        digest=digest,
+        notes=tuple(result.notes),
+        seconds=progress.seconds,
+        sizes=_sizes(result),
     )
     if not as_json:
-        say(f"verified against {opened.reference}: {out} (digest {digest[:12]})")
+        say(f"verified against {result.verdict.reference}: {out} (digest {digest[:12]})")
+        say(f"report: {out / REPORT}")
 
 
-def require_compiler() -> None:
-    """Say which package is missing before the user's own file fails to import it.
+def _sizes(result: BuildResult | PartsResult) -> dict[str, int]:
+    """Return the bytes of engines and weights by file, also of parts."""
+    from aotc.parts import PartsResult
 
-    Raises:
-        MissingError: A package of the extras ``build`` or ``cpu`` is not installed.
-    """
-    from aotc import optional
-
-    for name in ("onnxruntime", "onnx", "onnx_ir", "onnxscript", "torch"):
-        optional.require(name)
+    bundles = result.parts if isinstance(result, PartsResult) else {"": result}
+    return {
+        f"{part}/{name}".removeprefix("/"): entry.size
+        for part, built in bundles.items()
+        for name, entry in built.description.files.items()
+        if "/" not in name
+    }

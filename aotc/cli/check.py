@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from aotc.cli.arrays import read_npz
+from aotc.cli.ci import ci_options
 from aotc.cli.output import StageProgress, path_text, say
 from aotc.cli.source_options import Sizes, SourcePath, dim_option, trust_options
 from aotc.config import Options, load_options
@@ -41,6 +42,7 @@ Judged = tuple["AnyVerdict", str | None]
 )
 @dim_option
 @trust_options
+@ci_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def command(
     paths: tuple[Path, ...],
@@ -82,20 +84,22 @@ def command(
 
                 finding = search(mode, verdict, directory, opened, inputs, options, progress)
     bundle = path_text(directory) if directory is not None else None
-    show_verdict(verdict, as_json=as_json, bundle=bundle, digest=digest, finding=finding)
+    show_verdict(
+        verdict, as_json=as_json, bundle=bundle, digest=digest, finding=finding, seconds=progress.seconds
+    )
     if not verdict.passed:
         raise ParityError(
             verdict, where=_place(verdict), hint=_hint(verdict, directory, source, inputs, mode)
         )
     if not as_json:
-        say(f"verified {_against(source)}")
+        say("verified on golden inputs" if source is None else f"verified against {verdict.reference}")
 
 
 def _hint(
     verdict: AnyVerdict, directory: Path | None, source: Path | None, inputs: Path | None, mode: str | None
 ) -> str:
     if source is None:
-        return f"aotc check {directory} SOURCE, which runs eager on every case"
+        return f"aotc check {directory} SOURCE, which runs {verdict.reference} on every case"
     if mode is None and verdict.with_failed_case is not None:
         given = f" --inputs {inputs}" if inputs is not None else ""
         paths = " ".join(str(path) for path in (directory, source) if path is not None)
@@ -111,14 +115,6 @@ def _place(verdict: AnyVerdict) -> str | None:
         return verdict.worst()[0].engine
     part = verdict.failed
     return f"{part}/{verdict.parts[part].worst()[0].engine}" if part is not None else None
-
-
-def _against(source: Path | None) -> str:
-    if source is None:
-        return "on golden inputs"
-    from aotc.sources import is_onnx
-
-    return "against the untouched file" if is_onnx(source) else "against eager"
 
 
 def _sort(paths: tuple[Path, ...]) -> tuple[Path | None, Path | None]:
@@ -145,7 +141,7 @@ def _replay(
     assert directory is not None
     if inputs is not None:
         raise UsageError(
-            "--inputs needs the source file: eager says what is right",
+            "--inputs needs the source, which says what is right",
             hint=f"aotc check {directory} SOURCE --inputs {inputs}",
         )
     return check_golden(directory, threads, progress)
@@ -155,7 +151,7 @@ def _open(
     directory: Path | None, path: Path, inputs: Path | None, sizes: dict[str, Sizes], options: Options
 ) -> AnySource | PartsSource:
     """Open the source; without a bundle, as the source of a build on the given inputs."""
-    from aotc.cli.build import require_compiler
+    from aotc.optional import require_compiler
 
     if directory is None and inputs is None:
         raise UsageError("there is no bundle to check", hint=f"aotc build {path} -o DIR")

@@ -14,7 +14,7 @@ from aotc.optional import how_to_install
 
 EXTRAS = {
     "cpu": ("onnxruntime",),
-    "build": ("torch", "onnx", "onnx-ir", "onnxscript"),
+    "build": ("torch", "onnx", "onnx-ir", "onnxscript", "jinja2"),
     "hf": ("transformers", "tokenizers", "safetensors", "peft"),
     "timm": ("timm",),
 }

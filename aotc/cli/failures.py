@@ -17,6 +17,7 @@ import click
 
 from aotc import __version__
 from aotc.errors import AotcError, InternalError, MissingError, StorageError, UsageError
+from aotc.text import shown_path
 
 _INTERRUPTED = 130
 
@@ -45,14 +46,29 @@ def report(error: BaseException, args: Sequence[str], context: click.Context | N
     if isinstance(error, KeyboardInterrupt | click.Abort | Terminated):
         with contextlib.suppress(OSError):
             click.echo("interrupted", err=True)
+        _leave_for_ci(AotcError("interrupted", slug="interrupted"), args, context)
         return int(str(error.code)) if isinstance(error, Terminated) else _INTERRUPTED
     expected = as_expected(error)
     code = InternalError.exit_code if expected is None else expected.exit_code
+    shown = expected or _bug(error)
     try:
-        _print(expected or _bug(error), code, as_json="--json" in args, context=context)
+        _print(shown, code, as_json="--json" in args, context=context)
     except OSError as unprinted:
         _without_output(unprinted)
+    _leave_for_ci(shown, args, context)
     return code
+
+
+def _leave_for_ci(error: AotcError, args: Sequence[str], context: click.Context | None) -> None:
+    """Write what CI was promised; where that fails, the exit code stays that of ``error``."""
+    from aotc.cli import ci
+    from aotc.cli.output import say
+
+    try:
+        ci.failed(error, args, context)
+    except OSError as unwritten:
+        with contextlib.suppress(OSError):
+            say(_storage(unwritten).render(), err=True)
 
 
 def as_expected(error: BaseException) -> AotcError | None:
@@ -76,7 +92,7 @@ def as_expected(error: BaseException) -> AotcError | None:
 def source_place(error: BaseException) -> str | None:
     """Return the innermost line of a source file that ``error`` passed through, if it did."""
     if isinstance(error, SyntaxError) and error.filename and not error.filename.startswith("<"):
-        return f"{shown(error.filename)}:{error.lineno}"
+        return f"{shown_path(error.filename)}:{error.lineno}"
     current: BaseException | None = error
     while current is not None:
         if place := _innermost(current.__traceback__):
@@ -92,16 +108,9 @@ def _innermost(trace: TracebackType | None) -> str | None:
     while trace is not None:
         frame = trace.tb_frame
         if is_of_source(str(frame.f_globals.get("__name__"))):
-            found = f"{shown(frame.f_code.co_filename)}:{trace.tb_lineno}, in {frame.f_code.co_name}"
+            found = f"{shown_path(frame.f_code.co_filename)}:{trace.tb_lineno}, in {frame.f_code.co_name}"
         trace = trace.tb_next
     return found
-
-
-def shown(file: str) -> str:
-    """Return a path as the user would write it here."""
-    with contextlib.suppress(OSError, ValueError):  # no working directory any more; not below it
-        return str(Path(file).relative_to(Path.cwd()))
-    return file
 
 
 def _usage(error: click.ClickException) -> UsageError:
@@ -164,7 +173,8 @@ def _write(lines: Sequence[str]) -> str:
 
 def _print(error: AotcError, code: int, *, as_json: bool, context: click.Context | None) -> None:
     """Print the text on stderr, and with ``--json`` a document on stdout if it has none yet."""
-    from aotc.cli.output import PRINTED, plain, print_json, say
+    from aotc.cli.output import PRINTED, print_json, say
+    from aotc.text import plain
 
     say(error.render(), err=True)
     if as_json and not (context and PRINTED in context.meta):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from aotc.cli.output import console, print_json, say, table
+from aotc.text import size_text
 
 if TYPE_CHECKING:
     from aotc.cli.inspection import InspectDocument, ParityText, PartsDocument
@@ -44,19 +45,21 @@ def command(directory: Path, why: str | None, as_json: bool) -> None:
 
 def _show_parts(document: PartsDocument, as_json: bool) -> None:
     from aotc.cli.signatures import print_signature
-    from aotc.cli.verdicts import accuracy_text
+    from aotc.parity.verdict import accuracy_text
 
     if as_json:
         print_json(document.to_dict())
         return
     say(f"{document.name}: {len(document.parts)} parts")
     say(f"digest {document.digest}")
+    if document.report is not None:
+        say(f"report {document.report}")
     for name, part in document.parts.items():
         say(f"\n{name}: digest {part.digest}")
         print_signature(part.signature, part.verified_sizes)
         say(f"aotc inspect {document.bundle}/{name}")
     if document.accuracy is not None:
-        say(f"\n{accuracy_text(document.accuracy)}")
+        say(f"\n{accuracy_text(document.accuracy, 'eager')}")
 
 
 def _print(document: InspectDocument) -> None:
@@ -64,6 +67,8 @@ def _print(document: InspectDocument) -> None:
 
     say(f"{document.name}: {document.target}, level {document.level}")
     say(f"digest {document.digest}")
+    if document.report is not None:
+        say(f"report {document.report}")
     say("built with " + ", ".join(f"{name} {version}" for name, version in document.producer.items()))
     print_signature(document.signature, document.verified_sizes)
     _print_engines(document)
@@ -80,25 +85,21 @@ def _print_engines(document: InspectDocument) -> None:
     say("")
     rows: list[list[object]] = []
     for engine in document.engines:
-        weights = ", ".join(f"{name} {_size(size)}" for name, size in engine.weights.items())
+        weights = ", ".join(f"{name} {size_text(size)}" for name, size in engine.weights.items())
         here = "this one runs here" if engine.file == document.choice.engine else ""
-        rows.append([engine.file, engine.kind, _size(engine.size), weights or "-", here])
+        rows.append([engine.file, engine.kind, size_text(engine.size), weights or "-", here])
     console().print(table(["engine file", "kind", "size", "weights", ""], rows))
     prefix = "" if document.choice.engine else "none runs here: "
     say(f"{prefix}{document.choice.reason}")
     if document.assets:
-        say("assets: " + ", ".join(f"{name} {_size(size)}" for name, size in document.assets.items()))
-
-
-def _size(size: int) -> str:
-    return f"{size / 2**20:.1f} MiB" if size >= 2**20 else f"{size / 2**10:.1f} KiB"
+        say("assets: " + ", ".join(f"{name} {size_text(size)}" for name, size in document.assets.items()))
 
 
 def _print_parity(parity: ParityText) -> None:
-    from aotc.cli.verdicts import accuracy_text
+    from aotc.parity.verdict import accuracy_text
 
     rest = f", {parity.cases - parity.equal} refused or not compared" if parity.cases > parity.equal else ""
-    say(f"\nparity with eager: {parity.equal} of {parity.cases} cases equal{rest}")
+    say(f"\nparity with {parity.reference}: {parity.equal} of {parity.cases} cases equal{rest}")
     if (worst := parity.worst) is not None:
         bound = f"{worst.atol:.2e}" + (f" + {worst.rtol:g} rel" if worst.rtol else "")
         say(
@@ -106,7 +107,7 @@ def _print_parity(parity: ParityText) -> None:
             f"max abs {worst.max_abs:.2e}, bound {bound} ({worst.engine})"
         )
     if parity.accuracy is not None:
-        say(accuracy_text(parity.accuracy))
+        say(accuracy_text(parity.accuracy, parity.reference))
 
 
 def _print_passes(document: InspectDocument) -> None:
@@ -128,7 +129,7 @@ def _print_why(document: InspectDocument) -> None:
 
 
 def _print_operators(operators: OperatorCounts) -> None:
-    from aotc.cli.operators import grouped
+    from aotc.ir.operators import grouped
 
     modules = grouped(operators.modules, _screen_rows())
     rows: list[list[object]] = [

@@ -8,16 +8,15 @@ from collections.abc import Iterable
 
 from pydantic import ValidationError
 
-from aotc.bundle import ASSETS, Description, OpenBundle, OpenParts, PassEntry, Requirements
+from aotc.bundle import ASSETS, REPORT, Description, OpenBundle, OpenParts, PassEntry, Requirements
 from aotc.cli.document import Document, Part
 from aotc.cli.operators import OperatorCounts, count_operators
 from aotc.cli.output import path_text
 from aotc.errors import AotcError, UsageError
-from aotc.parity.verdict import Accuracy, Verdict
+from aotc.parity.recorded import recorded
+from aotc.parity.verdict import FIGURES, Accuracy, Verdict
 from aotc.parts import ACCURACY
 from aotc.signature import Signature
-
-_FIGURES = "parity.json"
 
 
 class EngineText(Part):
@@ -50,8 +49,9 @@ class WorstCase(Part):
 
 
 class ParityText(Part):
-    """What was compared with eager, in short; ``cases`` counts input sets for all engine files together."""
+    """What was compared with ``reference``, in short; ``cases`` counts input sets for all engine files."""
 
+    reference: str
     cases: int
     equal: int
     worst: WorstCase | None
@@ -61,10 +61,12 @@ class ParityText(Part):
 class InspectDocument(Document):
     """What ``inspect`` prints; ``operators`` and ``parity`` are null where ``notes`` says why.
 
-    ``assets`` are the files that came with the model, with their sizes in bytes.
+    ``assets`` are the files that came with the model, with their sizes in bytes; ``report`` is the page for
+    people, null if the bundle has none.
     """
 
     bundle: str
+    report: str | None
     name: str
     target: str
     level: str
@@ -90,9 +92,13 @@ class PartText(Part):
 
 
 class PartsDocument(Document):
-    """What ``inspect`` prints for a model in parts; ``accuracy`` is null if the source has no metric."""
+    """What ``inspect`` prints for a model in parts; ``accuracy`` is null if the source has no metric.
+
+    ``report`` is the page for people, null if the bundle has none.
+    """
 
     bundle: str
+    report: str | None
     name: str
     digest: str
     parts: dict[str, PartText]
@@ -108,11 +114,16 @@ def inspect_parts(bundle: OpenParts) -> PartsDocument:
             accuracy = Accuracy.model_validate_json(bytes(bundle.buffer(ACCURACY)))
     return PartsDocument(
         bundle=path_text(bundle.path),
+        report=_report(bundle),
         name=description.name,
         digest=description.digest,
         parts={name: _part(part.description) for name, part in bundle.parts.items()},
         accuracy=accuracy,
     )
+
+
+def _report(bundle: OpenBundle | OpenParts) -> str | None:
+    return path_text(bundle.path / REPORT) if REPORT in bundle.description.beside else None
 
 
 def _part(description: Description) -> PartText:
@@ -133,6 +144,7 @@ def inspect(bundle: OpenBundle, why: str | None) -> InspectDocument:
     operators, no_operators = count_operators(bundle)
     return InspectDocument(
         bundle=path_text(bundle.path),
+        report=_report(bundle),
         **{name: getattr(description, name) for name in ("name", "target", "level", "digest", "producer")},
         signature=description.signature,
         verified_sizes=description.verified_sizes,
@@ -185,15 +197,19 @@ def _choice(description: Description) -> Choice:
 
 
 def _parity(bundle: OpenBundle) -> tuple[ParityText | None, str | None]:
-    if _FIGURES not in bundle.description.beside:
-        return None, f"this bundle has no {_FIGURES}"
-    try:
-        verdict = Verdict.model_validate_json(bytes(bundle.buffer(_FIGURES)))
-    except ValidationError:
-        return None, f"{_FIGURES} is of another version of aotc"
+    verdict = recorded(bundle)
+    if verdict is None:
+        listed = FIGURES in bundle.description.beside
+        return None, f"{FIGURES} is of another version of aotc" if listed else f"this bundle has no {FIGURES}"
     cases = [case for engine in verdict.engines for case in engine.cases]
     equal = sum(case.outcome == "equal" for case in cases)
-    return ParityText(cases=len(cases), equal=equal, worst=_worst(verdict), accuracy=verdict.accuracy), None
+    return ParityText(
+        reference=verdict.reference,
+        cases=len(cases),
+        equal=equal,
+        worst=_worst(verdict),
+        accuracy=verdict.accuracy,
+    ), None
 
 
 def _worst(verdict: Verdict) -> WorstCase | None:

@@ -17,10 +17,11 @@ from aotc.errors import UsageError
 
 _COMMANDS = {
     "build": "Compile a PyTorch model or an ONNX file and verify it against that.",
-    "check": "Verify a bundle again: its golden inputs, or eager.",
+    "check": "Verify a bundle again: its golden inputs, or against its source.",
     "run": "Run a bundle on inputs from a file or on drawn ones.",
     "bench": "Time a bundle, side by side with eager and the plain export.",
     "inspect": "Show what a bundle holds and what was verified.",
+    "diff": "Compare two bundles: signature, operators, weights, decisions, verdicts, sizes.",
     "passes": "List the passes: what they rewrite, require and refuse.",
     "doctor": "Show what this machine has and what aotc can do with it.",
 }

@@ -1,17 +1,14 @@
-"""Operators by PyTorch module, counted in a bundle's portable graph and grouped to fit a screen."""
+"""Operators by PyTorch module, counted in a bundle's portable graph."""
 
 from __future__ import annotations
 
 import importlib.util
-from collections import Counter
-from collections.abc import Mapping
 
 from aotc.bundle import OpenBundle
 from aotc.cli.document import Part
 from aotc.optional import how_to_install
 
 _NEEDED = ("onnx", "onnx_ir")
-Counts = dict[str, dict[str, int]]
 
 
 class OperatorCounts(Part):
@@ -21,7 +18,7 @@ class OperatorCounts(Part):
     """
 
     total: dict[str, int]
-    modules: Counts
+    modules: dict[str, dict[str, int]]
 
 
 def count_operators(bundle: OpenBundle) -> tuple[OperatorCounts | None, str | None]:
@@ -45,42 +42,7 @@ def _count(content: memoryview) -> OperatorCounts:
     import onnx
     import onnx_ir as ir
 
-    from aotc.ir.scopes import module_path
-    from aotc.ir.walk import graphs
+    from aotc.ir.operators import count_by_module, total
 
-    model = ir.from_proto(onnx.ModelProto.FromString(bytes(content)))
-    modules: dict[str, Counter[str]] = {}
-    for node in (node for graph in graphs(model) for node in graph):
-        kind = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
-        modules.setdefault(module_path(node), Counter())[kind] += 1
-    return OperatorCounts(
-        total=_ordered(sum(modules.values(), Counter())),
-        modules={path: _ordered(counts) for path, counts in modules.items()},
-    )
-
-
-def _ordered(counts: Mapping[str, int]) -> dict[str, int]:
-    """Sort by count, then name."""
-    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
-
-
-def grouped(modules: Mapping[str, Mapping[str, int]], most: int) -> Counts:
-    """Return the counts of whole subtrees at the greatest depth that has at most ``most`` of them.
-
-    Depth 1 is always accepted.
-    """
-    deepest = max((path.count(".") + 1 for path in modules), default=1)
-    result = _at_depth(modules, 1)
-    for depth in range(2, deepest + 1):
-        finer = _at_depth(modules, depth)
-        if len(finer) > most:
-            break
-        result = finer
-    return result
-
-
-def _at_depth(modules: Mapping[str, Mapping[str, int]], depth: int) -> Counts:
-    found: dict[str, Counter[str]] = {}
-    for path, counts in modules.items():
-        found.setdefault(".".join(path.split(".")[:depth]), Counter()).update(counts)
-    return {path: _ordered(counts) for path, counts in found.items()}
+    modules = count_by_module(ir.from_proto(onnx.ModelProto.FromString(bytes(content))))
+    return OperatorCounts(total=total(modules), modules=modules)

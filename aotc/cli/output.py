@@ -1,26 +1,32 @@
-"""stdout is the result, stderr is progress: text or one JSON document, a live line or a line a stage."""
+"""stdout is the result, stderr is progress: text or one JSON document, a bar or a line a stage."""
 
 from __future__ import annotations
 
 import json
 import math
 import os
+import re
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from types import TracebackType
-from typing import Any
+from typing import Any, Literal
 
 import click
 from rich import box
 from rich.console import Console, ConsoleOptions, RenderResult
-from rich.measure import Measurement
-from rich.table import Table
+from rich.progress import BarColumn, Progress, TextColumn
+from rich.table import Column, Table
 from rich.text import Text
+
+from aotc.text import plain
 
 _PIPE_WIDTH = 120
 """Columns where there is no terminal to ask."""
-_UNBOUNDED = 10_000
+_NAME = 16
+"""Columns that a name gets at least; a longer one wraps."""
+_GAP = 3
+"""Columns between two columns of a table."""
 PRINTED = "aotc.json-printed"
 """Key in click's ``meta``: stdout has its JSON document."""
 
@@ -39,19 +45,19 @@ def console(*, err: bool = False) -> Console:
     return _Console(stderr=err, width=width, highlight=False, emoji=False, markup=False)
 
 
-def plain(text: str, keep: str = "") -> str:
-    """Replace what is not printable: names from models must not steer the terminal.
+def harmless(text: str) -> str:
+    """Return text that gives no command to a runner of GitHub, which takes some lines of any output for one.
 
-    Args:
-        text: Any text.
-        keep: Control characters that stay.
+    Both of its spellings are broken by a space: ``::error::``, and ``##[error]`` anywhere in a line.
     """
-    return "".join(c if c.isprintable() or c in keep else "?" for c in text)
+    if "GITHUB_ACTIONS" not in os.environ:
+        return text
+    return re.sub(":(?=:)|##(?=\\[)", r"\g<0> ", text)
 
 
 def say(text: str, *, err: bool = False) -> None:
     """Print lines of plain text."""
-    click.echo(plain(text, keep="\n"), err=err)
+    click.echo(harmless(plain(text, keep="\n")), err=err)
 
 
 def path_text(path: str | os.PathLike[str]) -> str:
@@ -61,7 +67,8 @@ def path_text(path: str | os.PathLike[str]) -> str:
 
 def print_json(document: Mapping[str, Any]) -> None:
     """Print exactly one JSON document on stdout: in ASCII, so that every locale can carry it."""
-    click.echo(json.dumps(_finite(document), indent=2, allow_nan=False))
+    text = json.dumps(_finite(document), indent=2, allow_nan=False)
+    click.echo(text.replace("##[", r"\u0023#["))  # a runner of GitHub would take it for a command
     if (context := click.get_current_context(silent=True)) is not None:
         context.meta[PRINTED] = True
 
@@ -76,49 +83,89 @@ def _finite(value: Any) -> Any:
 
 
 class _Fitting:
-    """A table; on a screen that is too narrow for it, one line a cell, so that no figure is cut off."""
+    """A table; where the screen is too narrow without its spare columns, and then one line a cell.
 
-    def __init__(self, table: Table, columns: list[str], rows: list[list[str]]) -> None:
-        self._table, self._columns, self._rows = table, columns, rows
+    Names wrap inside their cell; no figure is ever cut off.
+    """
+
+    def __init__(
+        self, columns: list[str], rows: list[list[str]], numbers: int, spare: Collection[str]
+    ) -> None:
+        self._columns, self._rows, self._numbers, self._spare = columns, rows, numbers, spare
 
     def __rich_console__(self, out: Console, options: ConsoleOptions) -> RenderResult:
-        needed = Measurement.get(out, options.update_width(_UNBOUNDED), self._table).minimum
-        if needed <= options.max_width:
-            yield self._table
-            return
+        every = range(len(self._columns))
+        for kept in (list(every), [i for i in every if self._columns[i] not in self._spare]):
+            if sum(map(self._narrowest, kept)) + _GAP * (len(kept) - 1) <= options.max_width:
+                yield self._table(kept)
+                return
         for row in self._rows:
             for column, cell in zip(self._columns, row, strict=True):
                 if cell:
                     yield Text(f"{column}: {cell}" if column else cell, overflow="fold")
             yield Text("")
 
+    def _is_number(self, index: int) -> bool:
+        return 0 < self._numbers <= index
 
-def table(columns: list[str], rows: list[list[object]], *, numbers: int = 0) -> _Fitting:
-    """Return a table whose columns from ``numbers`` on are numbers (0: none is).
+    def _narrowest(self, index: int) -> int:
+        """Return how many characters a column needs at least."""
+        texts = [self._columns[index], *(row[index] for row in self._rows)]
+        if self._is_number(index):
+            return max(map(len, texts))
+        return min(max((len(word) for text in texts for word in text.split()), default=0), _NAME)
+
+    def _table(self, kept: list[int]) -> Table:
+        result = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+        for index in kept:
+            number = self._is_number(index)
+            justify: Literal["left", "right"] = "right" if number else "left"
+            result.add_column(Text(self._columns[index]), justify=justify, overflow="fold", no_wrap=number)
+        for row in self._rows:
+            result.add_row(*(Text(row[index]) for index in kept))
+        return result
+
+
+def table(
+    columns: list[str], rows: list[list[object]], *, numbers: int = 0, spare: Collection[str] = ()
+) -> _Fitting:
+    """Return a table that fits the screen.
 
     Every cell is plain text, never markup, because names come from models.
+
+    Args:
+        columns: Titles.
+        rows: Cells.
+        numbers: The columns from here on are numbers (0: none is).
+        spare: Columns that a narrow screen may go without.
     """
-    texts = [[plain(str(cell)) for cell in row] for row in rows]
-    result = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    for index, column in enumerate(columns):
-        result.add_column(Text(column), justify="right" if 0 < numbers <= index else "left", overflow="fold")
-    for row in texts:
-        result.add_row(*map(Text, row))
-    return _Fitting(result, columns, texts)
+    return _Fitting(columns, [[harmless(plain(str(cell))) for cell in row] for row in rows], numbers, spare)
+
+
+def facts(rows: Mapping[str, str]) -> Table:
+    """Return names and values beside each other; a long value wraps."""
+    result = Table.grid(padding=(0, 3, 0, 0))
+    result.add_column(no_wrap=True)
+    result.add_column(overflow="fold")
+    for name, value in rows.items():
+        result.add_row(Text(plain(name)), Text(harmless(plain(value))))
+    return result
 
 
 class StageProgress:
-    """Tells of stages on stderr: a spinner with the case on a terminal, one line a stage elsewhere."""
+    """Tells of stages on stderr: a bar for each on a terminal, one line for each elsewhere."""
 
     def __init__(self) -> None:
         self._console = console(err=True)
         live = self._console.is_terminal and not self._console.is_dumb_terminal and not os.environ.get("CI")
-        self._status = self._console.status("") if live else None
+        self._bars = _bars(self._console) if live else None
         self._stage: tuple[str, float] | None = None
+        self.seconds: dict[str, float] = {}
+        """Of each stage that is over."""
 
     def __enter__(self) -> StageProgress:
-        if self._status is not None:
-            self._status.start()
+        if self._bars is not None:
+            self._bars.start()
         return self
 
     def __call__(self, stage: str, detail: str) -> None:
@@ -126,19 +173,41 @@ class StageProgress:
         if not detail:
             self._finish()
             self._stage = (stage, time.perf_counter())
-        if self._status is not None:
-            self._status.update(Text(f"{stage}  {plain(detail)[:60]}"))
+            if self._bars is not None:
+                self._bars.add_task(plain(stage), total=None, detail="")
+        if self._bars is not None:
+            self._bars.update(self._bars.task_ids[-1], detail=plain(detail))
 
-    def _finish(self) -> None:
-        if self._stage is not None:
-            name, start = self._stage
-            self._console.print(f"{name:<10} {time.perf_counter() - start:6.1f} s")
-            self._stage = None
+    def _finish(self, end: str = "") -> None:
+        if self._stage is None:
+            return
+        name, start = self._stage
+        self.seconds[name] = time.perf_counter() - start
+        self._stage = None
+        if self._bars is None:
+            self._console.print(f"{name:<10} {self.seconds[name]:6.1f} s{end}")
+            return
+        current = self._bars.task_ids[-1]
+        self._bars.stop_task(current)
+        if not end:
+            self._bars.update(current, total=1, completed=1, detail="")
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._status is not None:
-            self._status.stop()
-        if kind is None:
-            self._finish()
+        self._finish("" if kind is None else "  failed")
+        if self._bars is not None:
+            self._bars.live.transient = kind is None  # a summary follows; after an error the bars tell where
+            self._bars.stop()
+
+
+def _bars(out: Console) -> Progress:
+    """Return a bar a stage: it moves while nobody knows how long, and is full at the end."""
+    return Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(bar_width=20),
+        TextColumn("{task.elapsed:6.1f} s"),
+        TextColumn("{task.fields[detail]}", markup=False, table_column=Column(no_wrap=True, ratio=1)),
+        console=out,
+        expand=True,
+    )

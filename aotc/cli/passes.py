@@ -45,7 +45,7 @@ def command(name: str | None, as_json: bool) -> None:
 
 
 def _passes(name: str | None) -> list[PassText]:
-    from aotc.cli.build import require_compiler
+    from aotc.optional import require_compiler
 
     require_compiler()
     from aotc.pipeline import LOWER, OPTIMISE

@@ -11,6 +11,7 @@ from pydantic import TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema
 
 from aotc.cli.bench_document import BenchDocument
+from aotc.cli.diff_document import DiffDocument
 from aotc.cli.doctor import DoctorDocument
 from aotc.cli.document import ErrorDocument
 from aotc.cli.inspection import InspectDocument, PartsDocument
@@ -23,6 +24,7 @@ DOCUMENTS: Mapping[str, Any] = {
     "bench": BenchDocument,
     "build": VerdictDocument,
     "check": VerdictDocument,
+    "diff": DiffDocument,
     "doctor": DoctorDocument,
     "error": ErrorDocument,
     "inspect": InspectDocument | PartsDocument,

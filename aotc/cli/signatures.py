@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from aotc import tree
 from aotc.cli.output import console, say, table
 from aotc.signature import Argument, Signature, TensorSpec
-from aotc.tree import Tree
 
 
 def print_signature(signature: Signature, verified: Sequence[dict[str, int]]) -> None:
@@ -34,29 +33,13 @@ def call_text(signature: Signature) -> str:
         if argument.kind == "keyword" and not any(part.startswith("*") for part in parts):
             parts.append("*")
         parts.append(_argument(argument))
-    return f"forward({', '.join(parts)}) -> {nesting(signature.result)}"
+    return f"forward({', '.join(parts)}) -> {tree.text_of(signature.result)}"
 
 
 def _argument(argument: Argument) -> str:
     star = "*" if argument.kind == "variadic" else ""
-    inside = nesting(argument.tree)
+    inside = tree.text_of(argument.tree)
     return star + argument.name + ("" if inside == argument.name else f"={inside}")
-
-
-def nesting(part: Tree) -> str:
-    """Return the structure of a tree in Python's own brackets; leaves are names of tensors."""
-    match part:
-        case tree.TensorLeaf():
-            return part.name
-        case tree.ConstantLeaf():
-            return repr(part.value)
-        case tree.Sequence():
-            inside = ", ".join(map(nesting, part.items))
-            comma = "," if len(part.items) == 1 else ""
-            return f"[{inside}]" if part.kind == "list" else f"({inside}{comma})"
-        case tree.Dict():
-            inside = ", ".join(f"{key}: {nesting(item)}" for key, item in part.items.items())
-            return f"{{{inside}}}" if part.kind == "dict" else f"{part.type}({inside})"
 
 
 def _row(kind: str, spec: TensorSpec) -> list[object]:

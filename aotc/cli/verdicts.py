@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from rich.console import Console
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
+from aotc.cli import ci
 from aotc.cli.document import Document
-from aotc.cli.output import console, print_json, say, table
+from aotc.cli.output import console, facts, print_json, say, table
 from aotc.parity.findings import AnyFinding
-from aotc.parity.verdict import Accuracy, AnyVerdict, CaseVerdict, EngineVerdict, PartsVerdict, Verdict
+from aotc.parity.summary import OutputSummary, by_outcome, summarise
+from aotc.parity.verdict import AnyVerdict, CaseVerdict, PartsVerdict, Verdict, accuracy_text
+from aotc.text import size_text
 
-_COLUMNS = ["engine", "output", "cases", "max abs", "bound there", "worst/bound", "cosine", "top-1", "KL", ""]
+_COLUMNS = ["output", "cases", "max abs", "bound there", "worst/bound", "cosine", "top-1", "KL", ""]
+_SPARE = ("cosine", "top-1", "KL", "cases")
 _REMARKS = {
-    "both raise": "refused by eager and engine alike",
-    "not compared": "eager refuses these drawn values; not compared",
+    "both raise": "refused by {} and engine alike",
+    "not compared": "{} refuses these drawn values; not compared",
     "refused size": "size not supported; the engine refuses it",
-    "engine raises": "FAIL: the engine refuses what eager accepts",
-    "engine accepts": "FAIL: the engine accepts what eager refuses",
+    "engine raises": "FAIL: the engine refuses what {} accepts",
+    "engine accepts": "FAIL: the engine accepts what {} refuses",
 }
 _LABELS = 4
 
@@ -42,8 +47,21 @@ def show_verdict(
     digest: str | None = None,
     notes: tuple[str, ...] = (),
     finding: AnyFinding | None = None,
+    seconds: Mapping[str, float] = MappingProxyType({}),
+    sizes: Mapping[str, int] = MappingProxyType({}),
 ) -> None:
-    """Print the verdict as a document or as text."""
+    """Print the verdict, and tell CI of one that passed; of others it is told by the error.
+
+    Args:
+        verdict: What was found.
+        as_json: Print a document, not a summary.
+        bundle: The bundle's path.
+        digest: Its digest.
+        notes: What else there is to say.
+        finding: What a search for the fault found.
+        seconds: By stage.
+        sizes: Bytes by file.
+    """
     if as_json:
         document = VerdictDocument(
             passed=verdict.passed,
@@ -54,73 +72,68 @@ def show_verdict(
             bisect=finding,
         )
         print_json(document.to_dict())
-        return
-    if isinstance(verdict, PartsVerdict):
-        for part, each in verdict.parts.items():
-            say(f"part {part}")
-            _print_verdict(console(), each)
     else:
-        _print_verdict(console(), verdict)
+        _summary(verdict, notes, finding, seconds, sizes)
+    if verdict.passed:
+        ci.passed(verdict, notes)
+
+
+def _summary(
+    verdict: AnyVerdict,
+    notes: Sequence[str],
+    finding: AnyFinding | None,
+    seconds: Mapping[str, float],
+    sizes: Mapping[str, int],
+) -> None:
+    parts = verdict.parts if isinstance(verdict, PartsVerdict) else {"": verdict}
+    summaries = [(part, each) for part, found in parts.items() for each in summarise(found.engines)]
+    rows = [_row(f"{part}.{each.name}" if part else each.name, each) for part, each in summaries]
+    console().print(table(_COLUMNS, rows, numbers=1, spare=_SPARE))
+    for part, found in parts.items():
+        _print_remarks(found, f"{part}: " if part else "")
     if verdict.accuracy is not None:
-        say(accuracy_text(verdict.accuracy))
+        say(accuracy_text(verdict.accuracy, verdict.reference))
     for note in notes:
         say(f"note: {note}")
+    engines = {engine.engine: None for found in parts.values() for engine in found.engines}
+    known = {
+        "engines": ", ".join(engines),
+        "seconds": ", ".join(f"{stage} {took:.1f}" for stage, took in seconds.items()),
+        "sizes": ", ".join(f"{name} {size_text(size)}" for name, size in sizes.items()),
+    }
+    console().print(facts({name: text for name, text in known.items() if text}))
     if finding is not None:
         say(str(finding))
         if finding.saved is not None:
             say(f"reproduction: {finding.saved}, python run.py")
 
 
-def _print_verdict(out: Console, verdict: Verdict) -> None:
-    """Print one line an output of each engine, and what was not compared."""
-    rows = [row for engine in verdict.engines for row in _rows(engine)]
-    out.print(table(_COLUMNS, rows, numbers=2))
-    for engine in verdict.engines[:1]:
-        _print_remarks(engine)
-
-
-def accuracy_text(accuracy: Accuracy) -> str:
-    """Return the source's own metric of eager and engine in one line."""
-    return f"accuracy: eager {accuracy.eager:.6g}, engine {accuracy.engine:.6g}"
-
-
-def _rows(engine: EngineVerdict) -> list[list[object]]:
-    """One row for each output: its worst figures over all cases."""
-    names = dict.fromkeys(figures.name for case in engine.cases for figures in case.outputs)
-    return [_row(engine, name) for name in names]
-
-
-def _row(engine: EngineVerdict, name: str) -> list[object]:
-    figures = [o for case in engine.cases for o in case.outputs if o.name == name]
-    worst = max(figures, key=lambda o: (not o.passed, o.ratio))
-    cosines = [o.cosine for o in figures if o.cosine is not None]
-    top1 = [o.top1 for o in figures if o.top1 is not None]
-    kl = [o.kl for o in figures if o.kl is not None]
+def _row(name: str, output: OutputSummary) -> list[object]:
     return [
-        engine.engine,
         name,
-        len(figures),
-        f"{worst.max_abs:.2e}",
-        f"{worst.atol:.2e}" + (f" + {worst.rtol:g} rel" if worst.rtol else ""),
-        f"{worst.ratio:.2f}",
-        f"{min(cosines):.7f}" if cosines else "-",
-        f"{min(top1):.2%}" if top1 else "-",
-        f"{max(kl):.1e}" if kl else "-",
-        "pass" if all(o.passed for o in figures) else "FAIL",
+        output.cases,
+        f"{output.worst.max_abs:.2e}",
+        output.worst.bound,
+        f"{output.worst.ratio:.2f}",
+        f"{output.cosine:.7f}" if output.cosine is not None else "-",
+        f"{output.top1:.2%}" if output.top1 is not None else "-",
+        f"{output.kl:.1e}" if output.kl is not None else "-",
+        "pass" if output.passed else "FAIL",
     ]
 
 
-def _print_remarks(engine: EngineVerdict) -> None:
-    by_outcome: dict[str, list[CaseVerdict]] = {}
-    for case in engine.cases:
-        by_outcome.setdefault(case.outcome, []).append(case)
+def _print_remarks(verdict: Verdict, prefix: str) -> None:
+    """Print what was not compared, or not equal in another way than by its numbers."""
+    found = by_outcome(verdict.engines)
     for outcome, text in _REMARKS.items():
-        if cases := by_outcome.get(outcome):
-            more = " ..." if len(cases) > _LABELS else ""
-            labels = ", ".join(case.label for case in cases[:_LABELS]) + more
-            say(f"{len(cases)} x {text}: {labels}")
-    excused = [case for case in engine.cases if any(o.excused for o in case.outputs)]
+        if cases := found.get(outcome):
+            say(f"{prefix}{len(cases)} x {text.format(verdict.reference)}: {_labels(cases)}")
+    excused = [case for case in found.get("equal", ()) if any(o.excused for o in case.outputs)]
     if excused:
-        labels = ", ".join(case.label for case in excused[:_LABELS])
-        what = "entries that are NaN or Inf in eager and not in its float64 run; not compared"
-        say(f"{len(excused)} x {what}: {labels}")
+        what = "entries that are NaN or Inf in {0} and not in its float64 run; not compared"
+        say(f"{prefix}{len(excused)} x {what.format(verdict.reference)}: {_labels(excused)}")
+
+
+def _labels(cases: Sequence[CaseVerdict]) -> str:
+    more = " ..." if len(cases) > _LABELS else ""
+    return ", ".join(case.label for case in cases[:_LABELS]) + more

@@ -93,7 +93,11 @@ def import_module(module: nn.Module, source: Source) -> Imported:
     result = _distinct_outputs(traced.result, set(inputs))
     outputs = [leaf.name for leaf in tree.leaves(result)]
     if not outputs:
-        raise RefusedError("forward returns no tensor", slug="result-structure")
+        raise RefusedError(
+            "forward returns no tensor",
+            slug="result-structure",
+            hint="return what the engine should compute",
+        )
     guards.refuse_complex(traced.program, inputs, outputs)
     model, program = to_onnx(traced, inputs, outputs)
     profiled: set[str] = set().union(*source.profiles)

@@ -40,7 +40,8 @@ def read_onnx(path: Path) -> onnx.ModelProto:
     try:
         proto.ParseFromString(path.read_bytes())
     except DecodeError as error:
-        raise _refused("is truncated or no ONNX file: it does not parse", path) from error
+        hint = "export it again, or fetch it again"
+        raise _refused("is truncated or no ONNX file: it does not parse", path, hint=hint) from error
     if not proto.HasField("graph") or not proto.graph.output:
         raise _refused("holds no graph with outputs: it is empty or no ONNX file", path)
     if not _is_text(proto):

@@ -28,6 +28,7 @@ from aotc.export.onnx_example import (
     given_example,
 )
 from aotc.export.onnx_file import read_onnx
+from aotc.export.source import as_given
 from aotc.export.upgrade import upgrade
 from aotc.ir import scopes
 from aotc.ir.edit import Names
@@ -50,7 +51,6 @@ class OnnxSource:
     profile: Mapping[str, tuple[int, int, int]] = dataclasses.field(default_factory=dict)
     accuracy: ClassVar[None] = None
     """A file has no metric of its own."""
-    reference: ClassVar[str] = "the untouched file"
     assets: ClassVar[tuple[Path, ...]] = ()
     notes: ClassVar[tuple[str, ...]] = ()
 
@@ -63,6 +63,13 @@ class OnnxSource:
     def path(self) -> str:
         """The file as the user named it, for messages."""
         return str(self.file)
+
+    @property
+    def given(self) -> str:
+        """Return the source as the command line takes it, with its own options."""
+        return as_given(
+            self.file, self.profile, *(["--inputs INPUTS.npz"] if self.inputs is not None else [])
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -131,7 +138,11 @@ def read_source(source: OnnxSource) -> onnx.ModelProto:
         RefusedError: It is no valid ONNX file, or not all its inputs and outputs are tensors of numbers.
     """
     proto = read_onnx(source.file)
-    _refuse_interface(proto)
+    try:
+        _refuse_interface(proto)
+    except RefusedError as error:
+        error.where = source.path
+        raise
     return proto
 
 

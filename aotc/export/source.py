@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from aotc.bundle import clash_in, part_fault
 from aotc.errors import UsageError
@@ -55,8 +55,11 @@ class Source:
     """Files that travel in the bundle, under ``assets/``."""
     notes: Sequence[str] = ()
     """What the build should say about how the source was read."""
-    reference: ClassVar[str] = "eager"
-    """What the engine is compared with, for messages."""
+
+    @property
+    def given(self) -> str | None:
+        """Return the source as the command line takes it, with its own options."""
+        return self.path
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,7 +75,6 @@ class PartsSource:
     accuracy: Callable[[Mapping[str, Callable[..., Any]]], float] | None = None
     """Given a dict by part of what the metric of one graph is given."""
     path: str | None = None
-    reference: ClassVar[str] = Source.reference
 
 
 def split_part(path: Path) -> tuple[Path, str | None]:

@@ -14,7 +14,7 @@ from aotc.export import guards
 from aotc.export.data_checks import insert_data_checks
 from aotc.export.float64 import keep_float64
 from aotc.export.output_dtypes import restore_output_dtypes
-from aotc.export.refusals import is_ours, refusal_of_export
+from aotc.export.refusals import is_ours, refusal_of_exporter
 from aotc.export.scalars import restore_scalars
 from aotc.export.source import SOURCE_MODULE
 from aotc.export.trace import Trace, quiet
@@ -80,7 +80,7 @@ def to_onnx(trace: Trace, inputs: Sequence[str], outputs: Sequence[str]) -> tupl
                 verbose=False,
             )
     except Exception as error:
-        raise refusal_of_export(error, lambda op: _line_of(trace.program, op)) from error
+        raise refusal_of_exporter(error, lambda op: _line_of(trace.program, op)) from error
     assert program is not None
     assert program.exported_program is not None
     model = program.model
@@ -92,7 +92,10 @@ def to_onnx(trace: Trace, inputs: Sequence[str], outputs: Sequence[str]) -> tupl
         _simplify(model)
     except Exception as error:
         raise RefusedError(
-            f"onnxscript cannot simplify this graph: {type(error).__name__}: {error}", slug="export"
+            f"onnxscript cannot simplify this graph: {error}",
+            slug="simplify",
+            where=scopes.place_in_text(model, str(error)),
+            hint="write that line in another way, or make the dims that it works on static",
         ) from error
     _finish_interface(model.graph, inputs, outputs)
     rename_dims(model.graph, trace.dims.names)

@@ -159,7 +159,8 @@ def _refuse_misread(model: ir.Model, version: int) -> None:
             axis = node.attributes.get_int("axis", 1)
             if is_op(node, "Hardmax") and version < _HARDMAX_13 and axis != -1:
                 raise RefusedError(
-                    f"{scopes.describe(node)} takes all axes from {axis} on at opset {version}, later one",
+                    f"{scopes.describe(node)} takes all axes from {axis} on at opset {version}, "
+                    f"and one axis from opset {_HARDMAX_13} on",
                     slug="onnx-opset",
                     hint=f"export the model again at opset {_HARDMAX_13} or later",
                 )

@@ -62,7 +62,7 @@ class ModuleResults:
         signature: Signature,
         references: Sequence[Reference],
         folder: Path,
-    ) -> ModuleResults | None:
+    ) -> ModuleResults:
         """Run the reference once more, on the first case, and keep what its modules return.
 
         Args:
@@ -73,12 +73,12 @@ class ModuleResults:
             folder: Of their files; the results go there too.
 
         Returns:
-            None where the graph knows no modules, or eager refuses the first case.
+            Without results where the graph knows no modules, or eager refuses the first case.
         """
         case, inputs = references[0], tuple(spec.name for spec in signature.inputs)
         places = _results(model.graph, inner)
         if not places or case.outputs is None:
-            return None
+            return cls(folder, inputs, case, ())
         feeds = golden.read_inputs(folder / case.inputs, inputs)
         names = list(dict.fromkeys(places.values()))
         right, wide = inner.run(feeds, names), inner.run_float64(feeds, names) or {}
@@ -100,6 +100,8 @@ class ModuleResults:
         Raises:
             AotcError: It does not run on this case.
         """
+        if not self.found:
+            return ()
         model = ir.load(directory / portable.file)
         graph = part(model, [], list(dict.fromkeys(value for _, _, value, _ in self.found)))
         feeds = golden.read_inputs(self.folder / self.case.inputs, self.inputs)

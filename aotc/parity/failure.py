@@ -35,7 +35,7 @@ def _summary(verdict: AnyVerdict) -> str:
             f"accuracy() is {accuracy.engine:.6g} on the engine and {accuracy.eager:.6g} on eager: "
             f"{abs(accuracy.engine - accuracy.eager):.2g} apart, and {accuracy.limit:g} is allowed"
         )
-    return "no case could be compared: eager refused every input"
+    return f"no case could be compared: {verdict.reference} refused every input"
 
 
 def _worst(verdict: Verdict) -> str:

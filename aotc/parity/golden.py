@@ -22,7 +22,7 @@ Array = np.ndarray[Any, Any]
 
 
 class Reference(BaseModel):
-    """One case on disk: its files, or why eager refused it.
+    """One case on disk: its files, or ``refusal``, which says who refused it and why.
 
     ``strict``: if eager refused the inputs, the engine must refuse them too.
     """

@@ -38,6 +38,19 @@ class OutputFigures(BaseModel):
     kl: float | None = None
     excused: int = 0
     """Entries that were not compared: NaN or Inf on one side, and eager's float64 run is not with eager."""
+    dtype: str | None = None
+    shape: tuple[int, ...] | None = None
+    """Of eager's output; None in the figures of bundles that are older than these fields."""
+
+    @property
+    def severity(self) -> float:
+        """Return the error over its bound; infinite where more than numbers differ."""
+        return self.ratio if self.passed or self.ratio > 1 else float("inf")
+
+    @property
+    def bound(self) -> str:
+        """Return the bound as text: ``1.08e-06``, or with a relative part ``1.08e-06 + 0.01 rel``."""
+        return f"{self.atol:.2e}" + (f" + {self.rtol:.3g} rel" if self.rtol else "")
 
 
 def compare(name: str, got: Array, eager: Array, tolerance: Tolerance, unstable: Array) -> OutputFigures:
@@ -47,6 +60,7 @@ def compare(name: str, got: Array, eager: Array, tolerance: Tolerance, unstable:
     except where ``unstable``.
     """
     bound: dict[str, Any] = {"atol": tolerance.atol, "rtol": tolerance.rtol, "tolerance": tolerance.origin}
+    bound |= {"dtype": eager.dtype.name, "shape": eager.shape}
     for what, mine, theirs in (("dtype", got.dtype, eager.dtype), ("shape", got.shape, eager.shape)):
         if mine != theirs:
             return OutputFigures(name=name, passed=False, reason=f"{what} {mine} for {theirs}", **bound)

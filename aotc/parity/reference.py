@@ -7,7 +7,7 @@ import dataclasses
 import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -39,6 +39,8 @@ Rebuild = Callable[[Mapping[str, Any]], tuple[tuple[Any, ...], dict[str, Any]]]
 class ReferenceModel(abc.ABC):
     """What an engine is compared with; ``signature`` names its inputs and outputs."""
 
+    name: ClassVar[str] = "eager"
+    """What messages call it."""
     signature: Signature
 
     @abc.abstractmethod
@@ -153,7 +155,7 @@ def write_references(
         inputs, outputs = f"{index:03d}.inputs.npz", f"{index:03d}.outputs.npz"
         golden.write_inputs(directory / inputs, case.feeds, names)
         if isinstance(expected, str):
-            references.append(_reference(case, inputs, None, expected))
+            references.append(_reference(case, inputs, None, f"{eager.name} {expected}"))
             continue
         golden.write_expected(directory / outputs, expected, tuple(expected))
         references.append(_reference(case, inputs, outputs, None))
@@ -163,24 +165,25 @@ def write_references(
         first = first or (case, expected)
     if first is not None:
         _require_deterministic(eager, *first)
-    _pool(references, measured, directory, tuple(spec.name for spec in eager.signature.outputs))
+    _pool(eager, references, measured, directory)
     return references
 
 
 def _pool(
+    eager: ReferenceModel,
     references: list[Reference],
     measured: Mapping[int, Mapping[str, Measured]],
     directory: Path,
-    outputs: tuple[str, ...],
 ) -> None:
     """Widen the derived bounds on disk to what all cases of an output show together."""
+    outputs = tuple(spec.name for spec in eager.signature.outputs)
     bounds: dict[int, dict[str, float]] = {}
     for name in outputs:
         groups: tuple[dict[int, Measured], dict[int, Measured]] = ({}, {})
         for index, found in measured.items():
             if name in found:
                 groups[references[index].kind == "hard"][index] = found[name]
-        _refuse_noise(references, name, *groups)
+        _refuse_noise(eager.name, references, name, *groups)
         for group, atols in zip(groups, pooled(*(list(g.values()) for g in groups)), strict=True):
             for index, atol in zip(group, atols, strict=True):
                 bounds.setdefault(index, {})[name] = atol
@@ -193,7 +196,11 @@ def _pool(
 
 
 def _refuse_noise(
-    references: list[Reference], name: str, usual: dict[int, Measured], hard: dict[int, Measured]
+    eager: str,
+    references: list[Reference],
+    name: str,
+    usual: dict[int, Measured],
+    hard: dict[int, Measured],
 ) -> None:
     """Refuse an output that float32 cannot compute; take hard cases like that out of the comparison.
 
@@ -207,11 +214,11 @@ def _refuse_noise(
             if found.error <= found.limit * scale:
                 continue
             share = f"{found.error / scale:.1%}" if scale else f"{found.error:.3g}"
-            text = f"is {share} of the output '{name}' away from its own float64 result"
+            text = f"{eager} is {share} of the output '{name}' away from its own float64 result"
             label = references[index].label
             if group is usual:
                 raise RefusedError(
-                    f"eager {text} ({label}), so no engine can be compared with it",
+                    f"{text} ({label}), so no engine can be compared with it",
                     slug="not-comparable",
                     hint=f"compute it in float64 in forward, or set tolerance.{_key(name)} in aotc.toml",
                 )
@@ -240,7 +247,7 @@ def _expect_or_fall_back(
     if isinstance(expected, str) and case.kind in ("given", "profile"):
         what = expected.removeprefix("raises ")
         raise UsageError(
-            f"eager refuses inputs that the source or a profile allows ({case.label}): {what}",
+            f"{eager.name} refuses inputs that the source or a profile allows ({case.label}): {what}",
             slug="eager-refuses",
             hint="narrow the profile, or correct the example inputs",
         )
@@ -278,7 +285,8 @@ def _require_deterministic(eager: ReferenceModel, case: Case, before: Mapping[st
     for name, again in eager.run(case.feeds).items():
         if not _equal(again, before[name].value):
             raise RefusedError(
-                f"eager is not deterministic: the output '{name}' changed when the same inputs ran again",
+                f"{eager.name} is not deterministic: "
+                f"the output '{name}' changed when the same inputs ran again",
                 slug="not-deterministic",
                 hint="forward keeps state between calls or draws random numbers; make it explicit",
             )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ import numpy as np
 import onnx_ir as ir
 
 from aotc.errors import RefusedError
-from aotc.ir.prefix import part
+from aotc.ir.prefix import needed, part
 from aotc.ir.walk import subgraphs
 from aotc.oracle import Oracle
 from aotc.parity import golden
@@ -51,36 +51,37 @@ class RegionValidator:
 
     def __call__(self, before: ir.Model, after: ir.Model) -> list[Rejected]:
         """Return the regions that ``after`` computes otherwise than ``before``, with the figures."""
-        asked = []
-        for region in changed_regions(before, after):
-            if (key := _key(region)) is None or key not in self._proven:
-                asked.append(region)
-                self._proven.update([key] if key is not None else [])
-        rejected: dict[str, Rejected] = {}
+        groups: dict[object, list[Region]] = {}
+        for index, region in enumerate(changed_regions(before, after)):
+            groups.setdefault(_key(region) or index, []).append(region)
+        asked = {key: group[0] for key, group in groups.items() if key not in self._proven}
+        reasons: dict[object, str] = {}
+        ran = 0
         for label, feeds in self._samples.items() if asked else ():
-            for region, reason in self._compare(before, after, asked, feeds):
-                rejected.setdefault(region.value, Rejected(region, f"{reason} ({label})"))
-        self._proven -= {_key(each.region) for each in rejected.values()}
-        return list(rejected.values())
+            if (values := self._values(before, asked.values(), feeds)) is None:
+                continue
+            ran += 1
+            for key, region in asked.items():
+                if (reason := self._difference(before, after, region, values)) is not None:
+                    reasons.setdefault(key, f"{reason} ({label})")
+        if not ran:
+            reasons = dict.fromkeys(asked, "no inputs are known on which the graph runs")
+        self._proven |= {key for key in asked.keys() - reasons.keys() if isinstance(key, bytes)}
+        return [Rejected(region, reason) for key, reason in reasons.items() for region in groups[key]]
 
-    def _compare(
-        self, before: ir.Model, after: ir.Model, regions: Sequence[Region], feeds: Feeds
-    ) -> Iterator[tuple[Region, str]]:
-        """Yield the regions that differ on one sample; none on a sample that the graph itself refuses."""
+    def _values(self, before: ir.Model, regions: Collection[Region], feeds: Feeds) -> Feeds | None:
+        """Return what goes into the regions and comes out of them; None if the graph refuses ``feeds``."""
         inner = {name for region in regions for name in (*region.inputs, region.value)} - feeds.keys()
+        model = part(before, [], sorted(inner))
         try:
-            values = {**self._oracle.run(part(before, [], sorted(inner)), feeds), **feeds}
+            return {**self._oracle.run(model, needed(model, feeds)), **feeds}
         except RefusedError:
-            return
-        for region in regions:
-            self.runs += 1
-            given = {name: values[name] for name in region.inputs}
-            if (reason := self._difference(before, after, region, given, values[region.value])) is not None:
-                yield region, reason
+            return None
 
-    def _difference(
-        self, before: ir.Model, after: ir.Model, region: Region, given: Feeds, right: Array
-    ) -> str | None:
+    def _difference(self, before: ir.Model, after: ir.Model, region: Region, values: Feeds) -> str | None:
+        """Return how the new form differs from the old on the same values; None if it does not."""
+        self.runs += 1
+        given, right = {name: values[name] for name in region.inputs}, np.asarray(values[region.value])
         try:
             got = self._new_value(after, region, given)
         except RefusedError as error:
@@ -96,19 +97,15 @@ class RegionValidator:
         if folded is not None and folded.const_value is not None:
             return np.asarray(folded.const_value.numpy())
         model = part(after, region.inputs, [region.value])
-        return self._oracle.run(model, _needed(model, given))[region.value]
+        return self._oracle.run(model, needed(model, given))[region.value]
 
     def _in_float64(self, before: ir.Model, region: Region, given: Feeds) -> Array | None:
         """Return the value of the old form; None where it has no float64 kernel: the bound is that for it."""
         model = part(before, region.inputs, [region.value])
         try:
-            return WideGraph(model, self._oracle.threads).run(_needed(model, given))[0]
+            return WideGraph(model, self._oracle.threads).run(needed(model, given))[0]
         except RefusedError:
             return None
-
-
-def _needed(model: ir.Model, given: Feeds) -> Feeds:
-    return {str(value.name): given[str(value.name)] for value in model.graph.inputs}
 
 
 def _same_bits(got: Array, right: Array) -> bool:

@@ -1,4 +1,4 @@
-"""``--validate each``: the whole model against eager after every pass, to name the guilty one."""
+"""``--validate``: what is compared after every pass, to name the guilty one."""
 
 from __future__ import annotations
 
@@ -13,9 +13,29 @@ from aotc.parity import golden
 from aotc.parity.golden import Expected, Reference
 from aotc.parity.inputs import Feeds
 from aotc.parity.metrics import compare
-from aotc.rewrite import Pass
+from aotc.parity.regions import region_validator
+from aotc.rewrite import Checks, Pass
 from aotc.rewrite.manager import Check
 from aotc.signature import Signature
+
+
+def pass_checks(
+    level: str, oracle: Oracle, references: Sequence[Reference], cases: Path, signature: Signature
+) -> Checks:
+    """Return what ``--validate`` asks for: ``off``, ``region``, or ``each`` with the whole model as well.
+
+    Args:
+        level: Of ``Options.validate_passes``.
+        oracle: Runs regions and models.
+        references: The cases of the gate.
+        cases: Folder of their files.
+        signature: Names of inputs and outputs.
+    """
+    known = oracle, references, cases, signature
+    return Checks(
+        regions=region_validator(*known) if level != "off" else None,
+        model=given_check(*known) if level == "each" else None,
+    )
 
 
 def given_check(oracle: Oracle, references: Sequence[Reference], cases: Path, signature: Signature) -> Check:

@@ -10,6 +10,8 @@ from pydantic import BaseModel, ConfigDict
 from aotc.parity.metrics import OutputFigures
 
 SCHEMA_VERSION = 1
+FIGURES = "parity.json"
+"""The verdict's file in a bundle."""
 Outcome = Literal[
     "equal", "differs", "both raise", "engine raises", "engine accepts", "not compared", "refused size"
 ]
@@ -43,7 +45,7 @@ class CaseVerdict(_Frozen):
     def ratio(self) -> float:
         """Return the worst error over its bound; infinite if the engine failed in another way."""
         if self.outcome in ("equal", "differs") and self.outputs:
-            return max(o.ratio if o.passed or o.ratio > 1 else float("inf") for o in self.outputs)
+            return max(o.severity for o in self.outputs)
         return 0.0 if self.passed else float("inf")
 
 
@@ -77,6 +79,8 @@ class Verdict(_Frozen):
 
     schema_version: Literal[1] = 1
     level: Literal["executed", "graph"] = "executed"
+    reference: str = "eager"
+    """What the engine was compared with: eager, or the untouched file of an ONNX source."""
     engines: tuple[EngineVerdict, ...]
     accuracy: Accuracy | None = None
     environment: dict[str, str]
@@ -108,6 +112,11 @@ class PartsVerdict(_Frozen):
     accuracy: Accuracy | None = None
 
     @property
+    def reference(self) -> str:
+        """Return what the engines were compared with."""
+        return next(iter(self.parts.values())).reference
+
+    @property
     def passed(self) -> bool:
         """Return whether every part passed, and the metric."""
         return self.failed is None and (self.accuracy is None or self.accuracy.passed)
@@ -124,3 +133,13 @@ class PartsVerdict(_Frozen):
 
 
 AnyVerdict = Verdict | PartsVerdict
+
+
+def by_part(verdict: AnyVerdict) -> Mapping[str, Verdict]:
+    """Return the verdicts of the parts; that of one graph by the empty name."""
+    return verdict.parts if isinstance(verdict, PartsVerdict) else {"": verdict}
+
+
+def accuracy_text(accuracy: Accuracy, reference: str) -> str:
+    """Return the source's own metric of reference and engine in one line."""
+    return f"accuracy: {reference} {accuracy.eager:.6g}, engine {accuracy.engine:.6g}"

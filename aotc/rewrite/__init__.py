@@ -1,10 +1,11 @@
 """What a pass is, and how passes are run and validated."""
 
 from aotc.rewrite.contract import Context, Pass, PassResult, Refusal, Relation
-from aotc.rewrite.manager import Check, DumpObserver, Observer, PassRecord, run_passes
+from aotc.rewrite.manager import Check, Checks, DumpObserver, Observer, PassRecord, run_passes
 
 __all__ = [
     "Check",
+    "Checks",
     "Context",
     "DumpObserver",
     "Observer",

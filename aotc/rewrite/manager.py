@@ -34,6 +34,18 @@ Validator = Callable[[ir.Model, ir.Model], Sequence[Rejected]]
 
 
 @dataclasses.dataclass(frozen=True)
+class Checks:
+    """What is compared after a pass that changed the graph.
+
+    What ``regions`` rejects is put back as it was, and is a refusal of the pass. ``model`` ends the build
+    (``--validate each``).
+    """
+
+    regions: Validator | None = None
+    model: Check | None = None
+
+
+@dataclasses.dataclass(frozen=True)
 class PassRecord:
     """What one pass did in one build; kept in the bundle, without the seconds."""
 
@@ -69,8 +81,7 @@ def run_passes(
     passes: Sequence[Pass],
     context: Context,
     *,
-    validate: Validator | None = None,
-    check: Check | None = None,
+    checks: Checks = Checks(),
     observers: Sequence[Observer] = (),
 ) -> list[PassRecord]:
     """Run ``passes`` in order on ``model``, in place.
@@ -79,28 +90,26 @@ def run_passes(
         model: The graph; verified before the first pass and after each pass that changed it.
         passes: The pipeline.
         context: The oracle and whatever else passes may use.
-        validate: Compares every region that a pass rewrote; what it rejects is put back as it was, and is a
-            refusal of the pass.
-        check: Compares the whole model after each pass that changed it (``--validate each``).
+        checks: What is compared after each pass that changed the graph.
         observers: Told of each finished pass.
 
     Raises:
         InternalError: A pass failed or left an invalid graph; the message names it.
-        VerdictError: ``check`` found that a pass changed what the model computes.
+        VerdictError: The check of the whole model found that a pass changed what it computes.
     """
     verify(model, after="import")
     records = []
     for index, current in enumerate(passes):
         start = time.perf_counter()
-        before = model.clone() if validate is not None else model
+        before = model.clone() if checks.regions is not None else model
         result = _run_one(model, current, context)
         if result.modified:
             verify(model, after=str(current))
-            if validate is not None:
-                result = _validated(result, model, before, validate)
+            if checks.regions is not None:
+                result = _validated(result, model, before, checks.regions)
         seconds = time.perf_counter() - start
-        if result.modified and check is not None:
-            check(model, current)
+        if result.modified and checks.model is not None:
+            checks.model(model, current)
         record = PassRecord(str(current), result.changes, result.refusals, seconds)
         for observer in observers:
             observer.after_pass(index, model, record)

@@ -65,7 +65,10 @@ def restore(after: ir.Model, before: ir.Model, region: Region) -> None:
             if value.name and value is not end:
                 value.name = names.fresh(value.name)
     after.graph.extend(nodes)
-    take_over(end, target[region.value])
+    replaced = target[region.value]
+    if replaced.is_initializer():
+        del after.graph.initializers[region.value]
+    take_over(end, replaced)
     for node in reversed(region.new):
         if all(is_dead(value) for value in node.outputs):
             remove(node)

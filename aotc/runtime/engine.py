@@ -71,14 +71,15 @@ class Engine:
         """
         loaded = self._loaded
         if loaded is None:
-            raise UsageError("this engine is closed", slug="engine")
+            raise UsageError("this engine is closed", slug="engine", hint="aotc.load makes another")
         arrays = {name: to_array(name, value) for name, value in feeds.items()}
         self.signature.check(arrays)
         try:
             results = loaded[0].run(self._outputs, arrays)
         except runtime_failures() as error:
             kind = InputError if is_invalid_argument(error) else AotcError
-            raise kind(f"the engine failed: {text_of(error)}", slug="run") from error
+            hint = "aotc check DIR SOURCE --inputs FILE.npz says whether forward takes these values"
+            raise kind(f"the engine failed: {text_of(error)}", slug="run", hint=hint) from error
         return dict(zip(self._outputs, results, strict=True))
 
     def asset(self, name: str) -> bytes:
@@ -91,7 +92,7 @@ class Engine:
             UsageError: The bundle has no such file, or the engine is closed.
         """
         if self._loaded is None:
-            raise UsageError("this engine is closed", slug="engine")
+            raise UsageError("this engine is closed", slug="engine", hint="aotc.load makes another")
         if name not in self._assets:
             known = ", ".join(self._assets) or "none"
             raise UsageError(f"the bundle has no asset {name!r}", slug="asset", hint=f"assets: {known}")

@@ -134,9 +134,10 @@ def test_a_wrong_pass_publishes_nothing_and_its_inputs_fail_again(
     error, saved = caught.value, tmp_path / "bundle.failed.npz"
     assert (error.exit_code, error.name) == (1, "parity")
     assert "cases fail; worst: differs on" in error.message
-    assert error.where == f"inputs saved to {saved}"
+    assert error.where == f"inputs saved to {saved}; report: {saved.with_suffix('.html')}"
     assert error.hint == f"aotc check {path} --inputs {saved}"
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["bundle.failed.npz", "net.py"]
+    names = ["bundle.failed.html", "bundle.failed.npz", "net.py"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == names
     with np.load(saved, allow_pickle=False) as archive:
         assert set(archive.files) == {"x"}
     assert run(["check", str(path), "--inputs", str(saved)]) == 1
@@ -346,3 +347,14 @@ def test_a_mask_that_broadcasts_over_the_queries(tmp_path: Path) -> None:
     (lowered,) = [p for p in result.passes if p.name == "expand-attention-mask"]
     assert len(lowered.changes) == 1
     assert {case.outcome for engine in result.verdict.engines for case in engine.cases} == {"equal"}
+
+
+def test_the_api_builds_a_source_file(tmp_path: Path) -> None:
+    text = "from torch import nn, ones\n\ndef model():\n    return nn.Linear(3, 2).eval()\n\n"
+    (tmp_path / "net.py").write_text(f"{text}def inputs():\n    return (ones(1, 3),)\n")
+    with pytest.raises(UsageError, match="profiles is given for a source that says it itself"):
+        aotc.build(tmp_path / "net.py", profiles=[{"n": (1, 2, 3)}], out=tmp_path / "b")
+    with pytest.raises(UsageError, match="accuracy is given for a source"):
+        aotc.build(tmp_path / "net.py", accuracy=lambda run: 0.0, out=tmp_path / "b")
+    result = aotc.build(str(tmp_path / "net.py"), out=tmp_path / "b")
+    assert result.description.name == "net"

@@ -148,7 +148,7 @@ def test_a_part_that_differs_publishes_nothing_and_its_inputs_fail_again(
         "encoder": True,
         "decoder": False,
     }
-    assert left(tmp_path) == ["dist.decoder.failed.npz", "model.py"]
+    assert left(tmp_path) == ["dist.decoder.failed.html", "dist.decoder.failed.npz", "model.py"]
     assert run(["check", f"{path}:decoder", "--inputs", str(saved)]) == 1
     monkeypatch.undo()
     assert run(["check", f"{path}:decoder", "--inputs", str(saved)]) == 0

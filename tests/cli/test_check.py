@@ -76,7 +76,7 @@ def test_a_source_with_other_arguments_is_refused(cli, folder: Path, source) -> 
     [
         (
             ["bundle", "--inputs", "model.py"],
-            "error[usage]: --inputs needs the source file: eager says what is right\n"
+            "error[usage]: --inputs needs the source, which says what is right\n"
             "  fix: aotc check bundle SOURCE --inputs model.py",
         ),
         (["model.py"], "error[usage]: there is no bundle to check\n  fix: aotc build model.py -o DIR"),

@@ -10,8 +10,8 @@ import pytest
 from commandline import COMPILER, aotc
 
 from aotc.bundle import Description, seal
-from aotc.cli.operators import grouped
 from aotc.cli.signatures import call_text, print_signature
+from aotc.ir.operators import grouped
 from aotc.optional import how_to_install
 from aotc.signature import Argument, Signature, TensorSpec
 from aotc.tree import ConstantLeaf, Dict, Sequence, TensorLeaf
@@ -23,7 +23,8 @@ def test_text(cli, folder: Path) -> None:
     lines = done.out.splitlines()
     assert lines[0].startswith("tiny: ort-cpu, level executed") or lines[0].endswith("level executed")
     assert re.fullmatch(r"digest [0-9a-f]{64}", lines[1])
-    assert re.match(r"built with aotc \S+, .*torch 2", lines[2])
+    assert lines[2] == "report bundle/report.html"
+    assert re.match(r"built with aotc \S+, .*torch 2", lines[3])
     assert "forward(x) -> {logits: logits}" in lines
     for pattern in (
         r"input +x +float32 +\[batch, 4\]",
@@ -48,6 +49,7 @@ def test_document(cli, folder: Path) -> None:
     description = json.loads((folder / "bundle/bundle.json").read_text())
     for name in ("name", "target", "level", "digest", "producer", "signature", "verified_sizes", "passes"):
         assert document[name] == description[name]
+    assert document["report"] == "bundle/report.html"
     assert document["choice"]["engine"] == "model.ort-optimised.onnx"
     sizes = {engine["file"]: engine["size"] for engine in document["engines"]}
     assert all((folder / "bundle" / file).stat().st_size == size for file, size in sizes.items())

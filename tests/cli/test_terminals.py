@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pty
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from commandline import aotc, argv
+
+from aotc.cli import output
+from aotc.cli.output import StageProgress
+from aotc.cli.verdicts import show_verdict
+from aotc.parity.metrics import OutputFigures
+from aotc.parity.verdict import CaseVerdict, EngineVerdict, PartsVerdict, Verdict
 
 
 def on_terminal(*args: str, cwd: Path, **env: str) -> tuple[int, str]:
@@ -33,14 +41,78 @@ def on_terminal(*args: str, cwd: Path, **env: str) -> tuple[int, str]:
     return process.wait(timeout=60), shown.decode()
 
 
-def test_a_spinner_only_on_a_terminal_and_not_in_ci(folder: Path) -> None:
+def test_bars_only_on_a_terminal_and_not_in_ci(folder: Path) -> None:
     code, shown = on_terminal("check", "bundle", cwd=folder, TERM="xterm", CI="")
     assert code == 0
     assert "\x1b[?25l" in shown
+    assert re.search(r"check .*━━━━", shown)
     for env in ({"CI": "true"}, {"TERM": "dumb", "CI": ""}):
         code, shown = on_terminal("check", "bundle", cwd=folder, **{"TERM": "xterm", **env})
         assert code == 0
         assert "\x1b" not in shown.replace("\x1b[1m", "").replace("\x1b[0m", "")
+        assert re.search(r"^load +[\d.]+ s\r\ncheck +[\d.]+ s\r\n", shown)
+
+
+def test_a_log_has_a_line_for_each_stage_and_says_where_it_stopped(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with contextlib.suppress(KeyError), StageProgress() as progress:
+        progress("load", "")
+        progress("check", "")
+        progress("check", "example \x1b[31m")
+        raise KeyError
+    assert re.fullmatch(r"load +0\.0 s\ncheck +0\.0 s  failed\n", capsys.readouterr().err)
+    assert list(progress.seconds) == ["load", "check"]
+
+
+def figures(name: str) -> OutputFigures:
+    known = {"max_abs": 2.49e-7, "ratio": 0.23, "cosine": 1.0, "top1": 1.0, "kl": 3.2e-15}
+    return OutputFigures(name=name, passed=True, atol=1.08e-6, rtol=0.01, tolerance="derived", **known)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [["logits"], ["logits", "encoder_hidden_states_of_the_last_layer_after_the_final_norm_and_dropout_7"]],
+)
+@pytest.mark.parametrize("width", [80, 120])
+def test_a_summary_fits_whatever_the_outputs_are_called(
+    names: list[str], width: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(output, "_PIPE_WIDTH", width)
+    case = CaseVerdict(label="example", sizes={}, outcome="equal", outputs=tuple(map(figures, names)))
+    engines = tuple(EngineVerdict(engine=f"{name}.onnx", cases=(case,)) for name in ("model", "optimised"))
+    verdict = Verdict(engines=engines, environment={})
+    stages = {f"stage{i}": 1.25 * i for i in range(12)}
+    show_verdict(verdict, as_json=False, seconds=stages, sizes={"model.onnx": 2**21})
+    out = capsys.readouterr().out
+    lines = out.splitlines()
+    assert max(map(len, lines)) <= width
+    rows = [line for line in lines if line.endswith("pass")]
+    assert len(rows) == len(names)
+    assert all("2.49e-07   1.08e-06 + 0.01 rel" in row and "0.23" in row for row in rows)
+    assert lines[0].split()[:1] == ["output"]
+    assert ("cosine" in lines[0]) == (width == 120)
+    column = "".join(line.split("  ")[0] for line in lines)
+    assert all(name in column for name in names)
+    assert re.search(r"^engines +model.onnx, optimised.onnx", out, re.MULTILINE)
+    assert re.search(r"^seconds +stage0 0.0, stage1 1.2, ", out, re.MULTILINE)
+    assert re.search(r"^sizes +model.onnx 2.0 MiB", out, re.MULTILINE)
+
+
+def test_the_summary_of_parts_is_one_table(capsys: pytest.CaptureFixture[str]) -> None:
+    refused = CaseVerdict(label="ids holds -1", sizes={}, outcome="both raise")
+    case = CaseVerdict(label="example", sizes={}, outcome="equal", outputs=(figures("y"),))
+    one = Verdict(
+        reference="the untouched file",
+        engines=(EngineVerdict(engine="model.onnx", cases=(case, refused)),),
+        environment={},
+    )
+    show_verdict(PartsVerdict(parts={"encoder": one, "decoder": one}), as_json=False)
+    out = capsys.readouterr().out
+    assert re.search(r"^encoder\.y .*pass\s+decoder\.y .*pass$", out, re.MULTILINE)
+    assert "encoder: 1 x refused by the untouched file and engine alike: ids holds -1\n" in out
+    assert out.count("worst/bound") == 1
+    assert "eager" not in out
 
 
 def test_no_colour_where_it_is_not_wanted(folder: Path) -> None:
@@ -57,7 +129,7 @@ def test_a_terminal_of_20_columns_loses_nothing(folder: Path, command: str) -> N
     assert code == 0
     wanted = {
         "inspect": ["engine file: model.ort-optimised.onnx", "this one runs here", "operators: "],
-        "check": ["worst/bound: ", "engine: model.ort-optimised.onnx"],
+        "check": ["worst/bound: ", "engines", "model.ort-optimised.onnx", "seconds"],
         "passes": ["pass: fold-constants"],
         "doctor": ["onnxruntime"],
     }

@@ -16,7 +16,7 @@ import aotc
 from aotc.cli.doctor import EXTRAS
 
 RUNTIMES = {"torch", "onnxruntime", "tensorrt", "tensorrt_rtx"}
-AT_MODULE_LEVEL = {"aotc/parity/upcast.py"}
+AT_MODULE_LEVEL = {"aotc/parity/interpreter.py", "aotc/parity/upcast.py"}
 """Its classes are torch's; it is imported only where eager runs."""
 
 

@@ -81,6 +81,8 @@ def test_the_wheel_holds_three_packages_and_nothing_else(wheel: Path) -> None:
     assert {name for name in top if not name.endswith(".dist-info")} == packages
     assert {f"{package}/py.typed" for package in packages} <= set(names)
     assert "aotc/bundle/bundle.schema.json" in names
+    templates = {f"aotc/report/templates/{path.name}" for path in (ROOT / "aotc/report/templates").iterdir()}
+    assert templates <= set(names)
     shipped = {f"aotc/cli/schemas/{path.name}" for path in (ROOT / "aotc/cli/schemas").iterdir()}
     assert shipped <= set(names)
 
@@ -110,7 +112,9 @@ def test_the_oldest_versions_serve(wheel: Path, tiny: Path, tmp_path: Path) -> N
     sh(programs / "pip", "install", "--quiet", *lower_bounds("cpu"), wheel, cwd=tmp_path)
     shutil.copytree(tiny / "bundle", tmp_path / "bundle")
     assert sh(programs / "python", "-c", SERVE, "bundle", cwd=tmp_path) == "(3, 3)\n"
-    assert "verified on golden inputs" in sh(programs / "aotc", "check", "bundle", cwd=tmp_path)
+    assert "verified on golden inputs" in sh(
+        programs / "aotc", "check", "bundle", "--junit", "r.xml", cwd=tmp_path
+    )
 
 
 def test_the_oldest_versions_build(wheel: Path, tmp_path: Path) -> None:
@@ -125,7 +129,9 @@ def test_a_serving_machine_has_the_runtime_alone(wheel: Path, tiny: Path, tmp_pa
     programs = venv(tmp_path / "venv", f"{wheel}[cpu]")
     shutil.copytree(tiny / "bundle", tmp_path / "bundle")
     assert sh(programs / "python", "-c", SERVE, "bundle", cwd=tmp_path) == "(3, 3)\n"
-    assert "verified on golden inputs" in sh(programs / "aotc", "check", "bundle", cwd=tmp_path)
+    assert "verified on golden inputs" in sh(
+        programs / "aotc", "check", "bundle", "--junit", "r.xml", cwd=tmp_path
+    )
     assert "logits" in sh(programs / "aotc", "run", "bundle", "--random", cwd=tmp_path)
     assert "parity with eager" in sh(programs / "aotc", "inspect", "bundle", cwd=tmp_path)
     assert "target ort-cpu: ready" in sh(programs / "aotc", "doctor", cwd=tmp_path)

@@ -136,7 +136,7 @@ def test_constants_that_json_cannot_hold_are_refused(value: float) -> None:
 
 @pytest.mark.parametrize("value", [{1, 2}, object(), 3 + 4j, b"raw", slice(1)])
 def test_other_types_are_refused(value: Any) -> None:
-    with pytest.raises(RefusedError, match=rf"x\.0 is a {type(value).__qualname__}"):
+    with pytest.raises(RefusedError, match=rf"x\.0 is of the type {type(value).__qualname__}"):
         tree.build([value], "x", root="x")
 
 

@@ -66,6 +66,7 @@ def _run_optimiser(model: Path, scratch: Path) -> None:
             f"onnxruntime cannot load this graph: {text}",
             slug="ort-cpu",
             where=scopes.place_in_text(ir.load(model), text),
+            hint="compute it in float32, or write that line with other operators",
         ) from error
 
 

@@ -119,7 +119,7 @@ class _Folding:
             return [ir.Tensor(first.numpy().transpose(node.attributes.get_ints("perm")), dtype=first.dtype)]
         arrays = self._oracle.evaluate(node, tensors, self._opsets)
         if any(array is not None and not _is_numeric(array) for array in arrays):
-            raise RefusedError("its result is not a tensor of numbers")
+            raise RefusedError("its result is not a tensor of numbers", slug="oracle")
         return [None if array is None else ir.Tensor(np.asarray(array)) for array in arrays]
 
     def _replace(self, node: ir.Node, tensors: list[ir.TensorProtocol | None], origins: list[str]) -> None:

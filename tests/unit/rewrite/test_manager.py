@@ -11,7 +11,7 @@ from aotc.errors import InternalError, RefusedError, VerdictError
 from aotc.ir.scopes import SCOPES, STACK
 from aotc.ir.text import from_text
 from aotc.oracle import Oracle
-from aotc.rewrite import Context, DumpObserver, Pass, PassRecord, PassResult, Refusal, run_passes
+from aotc.rewrite import Checks, Context, DumpObserver, Pass, PassRecord, PassResult, Refusal, run_passes
 
 CONTEXT = Context(oracle=Oracle())
 HEADER = '<ir_version: 10, opset_import: ["" : 24]>\n'
@@ -120,7 +120,9 @@ def test_check_sees_each_changed_model_and_its_verdict_propagates() -> None:
     passes = [Rename("Abs", "Exp"), OnlyRefuse(), Rename("Neg", "Sin"), Rename("Exp", "Cos")]
     log: list[str] = []
     with pytest.raises(VerdictError, match=r"rename\{old='Neg',new='Sin'\} changed what the model computes"):
-        run_passes(from_text(CHAIN), passes, CONTEXT, check=check, observers=[Recorder(log, "a")])
+        run_passes(
+            from_text(CHAIN), passes, CONTEXT, checks=Checks(model=check), observers=[Recorder(log, "a")]
+        )
     assert [operators for _, operators in seen] == [["Relu", "Neg", "Exp"], ["Relu", "Sin", "Exp"]]
     assert len(log) == 2
 

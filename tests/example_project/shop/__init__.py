@@ -1,0 +1,1 @@
+"""A project with a model of its own."""
