@@ -18,7 +18,7 @@ from aotc.bundle import OpenBundle
 from aotc.config import Options
 from aotc.errors import AotcError, UsageError
 from aotc.export.onnx_source import OnnxSource
-from aotc.ir.prefix import cuts, part
+from aotc.ir.prefix import cuts, needed, part
 from aotc.oracle import Oracle
 from aotc.parity.findings import AnyFinding, Finding, PassFinding
 from aotc.parity.inner_values import InnerValues, ProgramValues
@@ -173,7 +173,8 @@ def _stages(
     model = imported.model
 
     def so_far(names: Sequence[str]) -> Mapping[str, Array]:
-        return oracle.run(part(model, [], names), question.feeds)
+        prefix = part(model, [], names)
+        return oracle.run(prefix, needed(prefix, question.feeds))
 
     yield "import", Graph("the imported graph", model, {}, so_far)
     for current in passes_of(options):

@@ -7,7 +7,8 @@ cross one cut are right and one that crosses a later cut is wrong, the fault lie
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
 
 import onnx_ir as ir
 
@@ -97,3 +98,8 @@ def reads_of(model: ir.Model, outputs: Sequence[str], stops: Collection[str]) ->
         elif (node := value.producer()) is not None:
             pending.extend(_reads(node))
     return list(found)
+
+
+def needed(model: ir.Model, feeds: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the ones of ``feeds`` that are inputs of ``model``."""
+    return {str(value.name): feeds[str(value.name)] for value in model.graph.inputs}

@@ -18,7 +18,7 @@ import onnx
 import onnx_ir as ir
 
 from aotc.ir import scopes
-from aotc.ir.prefix import part
+from aotc.ir.prefix import needed, part
 from aotc.oracle import Oracle
 from aotc.parity.onnx_float64 import WideGraph
 
@@ -195,7 +195,8 @@ class OnnxValues(InnerValues):
 
     def run(self, feeds: Mapping[str, Array], wanted: Collection[str]) -> Values:
         """Return the ``wanted`` values for flat inputs. Raises what the oracle raises."""
-        return self._oracle.run(part(self._model, [], list(wanted)), feeds)
+        model = part(self._model, [], list(wanted))
+        return self._oracle.run(model, needed(model, feeds))
 
     def run_float64(self, feeds: Mapping[str, Array], wanted: Collection[str]) -> Values | None:
         """Return them from a float64 run; None where an operator has no kernel for it."""
