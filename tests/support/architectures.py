@@ -17,8 +17,8 @@ HEAD = """# Architectures
 Small models with random weights, made from their configurations
 ([tests/support/zoo.py](../tests/support/zoo.py)) and built with every attention implementation that
 transformers or timm has for them; timm's fused attention is called sdpa here. Written by
-`python tests/support/architectures.py`, with {versions}. What the other rows say
-is also tested with torch 2.13.0, for which there is no torchvision, and so no timm.
+`python tests/support/architectures.py`, with {versions}. The rows of transformers'
+models are tested with torch 2.13.0 as well, for which there is no torchvision, and so no timm.
 
 "Verified" means what it means everywhere here: the engine was run and compared with eager at the corners of
 the profile. "Worst error" is in shares of the bound that the build derived.

@@ -121,10 +121,22 @@ TIMM: dict[str, Timm] = {
         _AROUND_32,
     ),
     "Swin (timm)": Timm("swin_tiny_patch4_window7_224", _TIMM_SWIN),
-    "Swin, any size (timm)": Timm("swin_tiny_patch4_window7_224", _TIMM_SWIN, _AROUND_32),
+    "Swin, other sizes than its own (timm)": Timm("swin_tiny_patch4_window7_224", _TIMM_SWIN, _AROUND_32),
+    "Swin, any multiple of the patch in height (timm)": Timm(
+        "swin_tiny_patch4_window7_224",
+        {
+            **_TIMM_SWIN,
+            "depths": (2,),
+            "num_heads": (2,),
+            "strict_img_size": False,
+            "pretrained_cfg_overlay": {"input_size": (3, 32, 32)},
+        },
+        {"height": (16, 32, 48)},
+    ),
     "ConvNeXt (timm)": Timm("convnext_atto", {"dims": (8, 16, 24, 32), "depths": (1, 1, 2, 1)}, _AROUND_64),
     "EfficientNet (timm)": Timm("test_efficientnet", sizes=_AROUND_64),
     "MobileNetV4 (timm)": Timm("mobilenetv4_conv_small_035", sizes=_AROUND_64),
     "MobileNetV4 hybrid (timm)": Timm("mobilenetv4_hybrid_medium_075", sizes=_AROUND_64),
 }
-"""Which sizes a model takes is timm's: Swin's are fixed unless it is made with ``strict_img_size=False``."""
+"""Swin takes other sizes than its own only if it is made with ``strict_img_size=False``; torch.export needs a
+minute for one axis of one stage, and many for height and width of two."""
