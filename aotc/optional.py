@@ -16,6 +16,7 @@ _EXTRA_OF = {
     "peft": "hf",
     "timm": "timm",
     "torch": "build",
+    "torchvision": "timm",
     "transformers": "hf",
 }
 
@@ -49,6 +50,9 @@ def require_compiler() -> None:
 
 
 def how_to_install(extra: str) -> str:
-    """Return what to type for the packages of ``extra``; torch comes first and by its tested version."""
-    torch = "pip install torch==2.13.0, then " if extra == "build" else ""
-    return f'{torch}pip install "aotc[{extra}]"'
+    """Return what to type for the packages of ``extra``; torch comes first and by its tested version.
+
+    timm imports torchvision, which loads only beside the torch it was built for: they come as a pair.
+    """
+    torch = {"build": "torch==2.13.0", "timm": "torch==2.14.1 torchvision==0.29.1"}.get(extra)
+    return f'{f"pip install {torch}, then " if torch else ""}pip install "aotc[{extra}]"'

@@ -14,6 +14,7 @@ from aotc.cli.output import StageProgress, path_text, say
 from aotc.cli.source_options import Sizes, SourcePath, dim_option, trust_options
 from aotc.config import Options, load_options
 from aotc.errors import UsageError
+from aotc.text import shown_path
 
 if TYPE_CHECKING:
     from aotc.export.source import PartsSource
@@ -88,9 +89,9 @@ def command(
         verdict, as_json=as_json, bundle=bundle, digest=digest, finding=finding, seconds=progress.seconds
     )
     if not verdict.passed:
-        raise ParityError(
-            verdict, where=_place(verdict), hint=_hint(verdict, directory, source, inputs, mode)
-        )
+        saved = directory if source is not None and inputs is None else None
+        hint = _hint(verdict, directory, source, inputs, mode)
+        raise ParityError(verdict, where=_place(verdict, saved), hint=hint)
     if not as_json:
         say("verified on golden inputs" if source is None else f"verified against {verdict.reference}")
 
@@ -107,14 +108,22 @@ def _hint(
     return "aotc build again, if the weights changed since; model() must make the same ones at every call"
 
 
-def _place(verdict: AnyVerdict) -> str | None:
-    """Return the engine file of the worst case; None where the metric of all parts is at fault."""
+def _place(verdict: AnyVerdict, saved: Path | None) -> str | None:
+    """Return the engine file of the worst case, and where its inputs are if those of ``saved`` were saved.
+
+    None where the metric of all parts is at fault.
+    """
+    from aotc.parity.failure import failed_inputs
     from aotc.parity.verdict import PartsVerdict
 
-    if not isinstance(verdict, PartsVerdict):
-        return verdict.worst()[0].engine
-    part = verdict.failed
-    return f"{part}/{verdict.parts[part].worst()[0].engine}" if part is not None else None
+    part = verdict.failed if isinstance(verdict, PartsVerdict) else None
+    one = verdict.parts.get(part or "") if isinstance(verdict, PartsVerdict) else verdict
+    if one is None:
+        return None
+    engine = "/".join(filter(None, [part, one.worst()[0].engine]))
+    if saved is None or one.with_failed_case is None:
+        return engine
+    return f"{engine}; inputs saved to {shown_path(failed_inputs(saved / part if part else saved))}"
 
 
 def _sort(paths: tuple[Path, ...]) -> tuple[Path | None, Path | None]:

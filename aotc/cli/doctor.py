@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import platform
+import re
 
 import click
 
@@ -16,8 +17,9 @@ EXTRAS = {
     "cpu": ("onnxruntime",),
     "build": ("torch", "onnx", "onnx-ir", "onnxscript", "jinja2"),
     "hf": ("transformers", "tokenizers", "safetensors", "peft"),
-    "timm": ("timm",),
+    "timm": ("timm", "torchvision"),
 }
+_TORCH = re.compile(r"torch\s*==\s*([\w.]+)")
 _PURPOSES = {"cpu": "load and run bundles", "build": "build bundles"}
 
 
@@ -100,4 +102,18 @@ def _problems(packages: dict[str, str | None]) -> list[str]:
     for extra, purpose in _PURPOSES.items():
         if missing := _missing(packages, extra):
             found.append(f"cannot {purpose}: {', '.join(missing)} missing; {how_to_install(extra)}")
+    if packages["timm"] and (fault := _torchvision_fault(packages)):
+        found.append(f"cannot read timm folders: {fault}; {how_to_install('timm')}")
     return found
+
+
+def _torchvision_fault(packages: dict[str, str | None]) -> str | None:
+    """Return why timm cannot be imported: it imports torchvision, which is built for one version of torch."""
+    if packages["torchvision"] is None:
+        return "torchvision missing"
+    wanted = [_TORCH.match(text) for text in importlib.metadata.requires("torchvision") or ()]
+    version = next((match[1] for match in wanted if match is not None), None)
+    here = (packages["torch"] or "not installed").partition("+")[0]
+    if version in (None, here):
+        return None
+    return f"torchvision {packages['torchvision']} is for torch {version}, and torch is {here}"

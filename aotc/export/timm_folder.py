@@ -71,7 +71,7 @@ def _import_timm() -> Any:
     except Exception as error:  # timm imports torchvision, which must be of the same build as torch
         raise MissingError(
             f"timm cannot be imported: {type(error).__name__}: {first_line(error)}",
-            hint="install the torchvision that belongs to this torch",
+            hint=optional.how_to_install("timm"),
         ) from error
 
 

@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import itertools
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from aotc import dims
@@ -16,6 +17,7 @@ Sizes = dict[str, int]
 _NEAR, _BETWEEN = 13, 7
 _SEARCHED, _POWERS = 4096, 13
 _TRIED, _TRIED_OF_FIXED = 3, 24
+_MULTIPLE = re.compile(r"Eq\(Mod\((\w+), (\d+)\), 0\)")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,6 +36,7 @@ def verified_sizes(signature: Signature, example: Mapping[str, int]) -> list[Siz
 
     For each profile: all pairs of (min, max) over dims, the opt sizes, and odd sizes between. A dim without a
     profile is taken at 1, 2, its example size and a larger odd size, and at 0, alone and with the others.
+    Of a dim that the model takes in multiples of a number only, an odd multiple stands for the odd size.
 
     Args:
         signature: Dims, profiles and bounds.
@@ -145,28 +148,38 @@ def _spread(low: int, high: int) -> list[int]:
 
 
 def _choice(name: str, profile: Mapping[str, Profile], signature: Signature, example: int) -> _Choice:
+    step = _step(name, signature)
     if name in profile:
         allowed = profile[name]
-        return _Choice(allowed.min, allowed.max, allowed.opt, _odd_between(allowed.min, allowed.max))
+        return _Choice(allowed.min, allowed.max, allowed.opt, _odd_between(allowed.min, allowed.max, step))
     bounds = signature.bounds.get(name, Bounds())
     low = max(1, bounds.min)
     limit = math.inf if bounds.max is None else bounds.max
-    high = max(_larger_odd(example, bounds.max), bounds.min)
+    high = max(_larger_odd(example, bounds.max, step), bounds.min)
     extra = tuple(size for size in (2, 0) if size == max(bounds.min, min(size, limit)))
     return _Choice(low, high, example, high, extra)
 
 
-def _odd_between(low: int, high: int) -> int:
-    """Return an odd size near the geometric mean of ``low`` and ``high``, or ``low`` if there is none."""
-    middle = math.isqrt(max(low, 1) * max(high, 1)) | 1
+def _step(name: str, signature: Signature) -> int:
+    """Return the number whose multiples the model takes as size of a dim (``H % patch == 0``), usually 1."""
+    found = (_MULTIPLE.fullmatch(guard) for guard in signature.guards)
+    return math.lcm(*(int(m[2]) for m in found if m is not None and m[1] == name))
+
+
+def _odd_between(low: int, high: int, step: int) -> int:
+    """Return an odd multiple of ``step`` near the geometric mean of ``low`` and ``high``, or an end."""
+    middle = (math.isqrt(max(low, 1) * max(high, 1)) // step | 1) * step
     return min(max(middle, low), high)
 
 
-def _larger_odd(example: int, limit: int | None) -> int:
-    size = 2 * example + 3 if example % 2 else 2 * example + 1
-    if limit is None or size <= limit:
-        return size
-    return limit if limit % 2 else max(limit - 1, 1)
+def _larger_odd(example: int, limit: int | None, step: int) -> int:
+    """Return an odd multiple of ``step`` beyond twice ``example``, or the largest within ``limit``."""
+    count = example // step
+    count = 2 * count + 3 if count % 2 else 2 * count + 1
+    if limit is not None and count * step > limit:
+        most = limit // step
+        count = most if most % 2 else max(most - 1, 1)
+    return count * step
 
 
 def _sizes_of_profile(choices: Mapping[str, _Choice]) -> Iterator[Sizes]:

@@ -7,9 +7,10 @@ from types import TracebackType
 from typing import Any
 
 from aotc.bundle import Description
-from aotc.errors import AotcError, InputError, UsageError
+from aotc.errors import UsageError
 from aotc.runtime.arrays import Array, to_array
-from aotc.runtime.failures import is_invalid_argument, runtime_failures, text_of
+from aotc.runtime.failures import runtime_failures
+from aotc.runtime.session import failed_run
 from aotc.runtime.stream import Session
 from aotc.signature import Signature
 
@@ -77,9 +78,7 @@ class Engine:
         try:
             results = loaded[0].run(self._outputs, arrays)
         except runtime_failures() as error:
-            kind = InputError if is_invalid_argument(error) else AotcError
-            hint = "aotc check DIR SOURCE --inputs FILE.npz says whether forward takes these values"
-            raise kind(f"the engine failed: {text_of(error)}", slug="run", hint=hint) from error
+            raise failed_run(error) from error
         return dict(zip(self._outputs, results, strict=True))
 
     def asset(self, name: str) -> bytes:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from aotc import optional
-from aotc.errors import AotcError, CompatibilityError, IntegrityError
-from aotc.runtime.failures import runtime_failures, text_of
+from aotc.errors import AotcError, CompatibilityError, InputError, IntegrityError
+from aotc.runtime.failures import is_invalid_argument, runtime_failures, text_of
 from aotc.signature import Signature, TensorSpec
 
 _PROVIDERS = ["CPUExecutionProvider"]
@@ -79,8 +79,15 @@ def run_once(
     try:
         results = session.run(names, {arg.name: feeds[arg.name] for arg in session.get_inputs()})
     except runtime_failures() as error:
-        raise AotcError(f"the engine failed: {text_of(error)}", slug="run") from error
+        raise failed_run(error) from error
     return dict(zip(names, results, strict=True))
+
+
+def failed_run(error: Exception) -> AotcError:
+    """Return what the user is told of an exception that a run raised: whether the values were at fault."""
+    kind = InputError if is_invalid_argument(error) else AotcError
+    hint = "aotc check DIR SOURCE --inputs FILE.npz says whether forward takes these values"
+    return kind(f"the engine failed: {text_of(error)}", slug="run", hint=hint)
 
 
 def _options(ort: Any, threads: int | None) -> Any:

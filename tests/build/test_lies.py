@@ -13,7 +13,7 @@ from torch import nn
 from torch.export import Dim
 
 import aotc
-from aotc.errors import InputError, RefusedError, VerdictError
+from aotc.errors import InputError, RefusedError, UsageError, VerdictError
 
 Forward = Callable[[nn.Module, torch.Tensor], torch.Tensor]
 
@@ -143,3 +143,19 @@ def test_where_a_branch_was_out_of_reach_the_size_is_refused(tmp_path: Path) -> 
         assert engine.run(np.ones((7, 3), np.float32))[0, 0] == 2
         with pytest.raises(InputError, match="100000"):
             engine.run(np.ones((100_000, 3), np.float32))
+
+
+def test_a_profile_of_multiples(tmp_path: Path) -> None:
+    """As image sizes that must be divisible by the patch size: the profile stands for what eager takes."""
+
+    def forward(m: nn.Module, a: torch.Tensor) -> torch.Tensor:
+        assert a.shape[0] % 4 == 0, "not divisible by 4"
+        return a.reshape(-1, 4, 3).sum(1)
+
+    build(forward, tmp_path / "b", (4, 8, 32), 8)
+    with aotc.load(tmp_path / "b") as engine:
+        assert engine.run(np.ones((12, 3), np.float32)).tolist() == [[4.0] * 3] * 3
+        with pytest.raises(InputError, match=r"Eq\(Mod\(\w+, 4\), 0\)"):
+            engine.run(np.ones((10, 3), np.float32))
+    with pytest.raises(UsageError, match="eager refuses inputs that the source or a profile allows"):
+        build(forward, tmp_path / "c", (4, 8, 30), 8)

@@ -42,7 +42,7 @@ def test_a_negative_verdict(cli, folder: Path, source) -> None:
     assert done.code == 1
     assert done.error.startswith("error[parity]: ")
     assert "cases fail; worst: differs on " in done.error
-    assert f"\n  where: model.ort-optimised.onnx\n  fix: aotc check bundle {changed} --bisect" in done.error
+    assert "\n  where: model.ort-optimised.onnx; inputs saved to bundle.failed.npz\n" in done.error
     assert "FAIL" in done.out
     assert "verified" not in done.out
     document = cli("check", "bundle", changed, "--json").document("check")

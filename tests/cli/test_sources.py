@@ -132,5 +132,6 @@ def test_5_a_timm_folder_without_timm(tmp_path: Path) -> None:
     done = aotc("build", "resnet", "-o", "new", cwd=tmp_path, hidden=("timm",))
     assert done.returncode == 5
     assert error_of(done.stderr) == (
-        "error[environment]: the package 'timm' is not installed\n  fix: pip install \"aotc[timm]\""
+        "error[environment]: the package 'timm' is not installed\n"
+        '  fix: pip install torch==2.14.1 torchvision==0.29.1, then pip install "aotc[timm]"'
     )

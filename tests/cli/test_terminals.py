@@ -218,8 +218,37 @@ def test_doctor_says_what_to_install(cli, folder: Path, monkeypatch: pytest.Monk
     assert 'problem: cannot load and run bundles: onnxruntime missing; pip install "aotc[cpu]"\n' in done.out
     fix = 'pip install torch==2.13.0, then pip install "aotc[build]"'
     assert f"problem: cannot build bundles: onnxscript missing; {fix}\n" in done.out
-    monkeypatch.setattr(importlib.metadata, "version", lambda _: "1.0")
+    monkeypatch.setattr(importlib.metadata, "version", lambda name: "1.0" if "onnx" in name else real(name))
     assert "onnxruntime and onnxruntime-gpu are both installed" in cli("doctor").out
+
+
+@pytest.mark.parametrize(
+    ("versions", "fault"),
+    [
+        ({"timm": "1.0.31"}, "torchvision missing"),
+        (
+            {"timm": "1.0.31", "torchvision": "0.29.1+cpu", "torch": "2.13.0+cpu"},
+            "torchvision 0.29.1+cpu is for torch 2.14.1, and torch is 2.13.0",
+        ),
+        ({"timm": "1.0.31", "torchvision": "0.29.1", "torch": "2.14.1+cu130"}, None),
+        ({"torch": "2.13.0"}, None),
+    ],
+)
+def test_doctor_knows_which_torchvision_timm_needs(
+    cli, folder: Path, monkeypatch: pytest.MonkeyPatch, versions: dict[str, str], fault: str | None
+) -> None:
+    import importlib.metadata
+
+    def version(name: str) -> str:
+        if name not in versions:
+            raise importlib.metadata.PackageNotFoundError(name)
+        return versions[name]
+
+    monkeypatch.setattr(importlib.metadata, "version", version)
+    monkeypatch.setattr(importlib.metadata, "requires", lambda _: ["numpy", "torch==2.14.1", "pillow>=5.3"])
+    shown = [line for line in cli("doctor").out.splitlines() if "timm folders" in line]
+    fix = 'pip install torch==2.14.1 torchvision==0.29.1, then pip install "aotc[timm]"'
+    assert shown == ([f"problem: cannot read timm folders: {fault}; {fix}"] if fault else [])
 
 
 def test_the_version(folder: Path) -> None:

@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from zoo import ZOO
+from zoo import TIMM, ZOO
 from zoo_build import ATTENTION, Row, build
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "architectures.md"
@@ -16,7 +16,9 @@ HEAD = """# Architectures
 
 Small models with random weights, made from their configurations
 ([tests/support/zoo.py](../tests/support/zoo.py)) and built with every attention implementation that
-transformers has for them. Written by `python tests/support/architectures.py`, with {versions}.
+transformers or timm has for them; timm's fused attention is called sdpa here. Written by
+`python tests/support/architectures.py`, with {versions}. The rows of transformers'
+models are tested with torch 2.13.0 as well, for which there is no torchvision, and so no timm.
 
 "Verified" means what it means everywhere here: the engine was run and compared with eager at the corners of
 the profile. "Worst error" is in shares of the bound that the build derived.
@@ -24,7 +26,7 @@ the profile. "Worst error" is in shares of the bound that the build derived.
 | model | attention | outcome | profile | cases | worst error |
 |---|---|---|---|---|---|
 """
-PACKAGES = ("torch", "transformers", "onnxscript", "onnxruntime")
+PACKAGES = ("torch", "torchvision", "transformers", "timm", "onnxscript", "onnxruntime")
 
 
 def page(rows: Sequence[Row]) -> str:
@@ -40,7 +42,7 @@ def page(rows: Sequence[Row]) -> str:
 
 def main() -> None:
     rows = []
-    for name in ZOO:
+    for name in (*ZOO, *TIMM):
         for attention in ATTENTION:
             with tempfile.TemporaryDirectory() as folder:
                 if (row := build(name, attention, Path(folder))) is not None:

@@ -11,11 +11,11 @@ import torch
 
 
 def require() -> Any:
-    """Return timm. It needs the torchvision that was built for this torch, which not every machine has."""
+    """Return timm. It needs the torchvision that was built for this torch; there is none for torch 2.13.0."""
     try:
         import timm
     except (ImportError, RuntimeError) as error:  # RuntimeError: a torchvision of another build
-        pytest.skip(f"timm cannot be imported: {error}")
+        pytest.skip(f"timm cannot be imported ({error}): .ci/full has torch and torchvision as a pair")
     return timm
 
 

@@ -1,8 +1,9 @@
-"""The zoo: small models with random weights, each from its configuration."""
+"""The zoo: small models with random weights, each from its configuration: transformers', then timm's."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import dataclasses
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import tiny_hf
@@ -90,3 +91,52 @@ ZOO: dict[str, Callable[[], Any]] = {
     "DETR": _detr,
     "SegFormer": _segformer,
 }
+
+
+Sizes = Mapping[str, tuple[int, int, int]]
+_AROUND_32: Sizes = {"height": (16, 32, 48), "width": (16, 32, 48)}
+_AROUND_64: Sizes = {"height": (32, 64, 96), "width": (32, 64, 96)}
+_TIMM_VIT = {"img_size": 32, "patch_size": 8, "embed_dim": 32, "depth": 2, "num_heads": 4}
+_TIMM_SWIN = {"img_size": 32, "patch_size": 2, "window_size": 4}
+_TIMM_SWIN |= {"embed_dim": 16, "depths": (2, 2), "num_heads": (2, 4)}
+
+
+@dataclasses.dataclass(frozen=True)
+class Timm:
+    """A model of timm: its ``create_model`` arguments, and the sizes that are to be dynamic besides batch."""
+
+    architecture: str
+    options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    sizes: Sizes = dataclasses.field(default_factory=dict)
+
+
+TIMM: dict[str, Timm] = {
+    "ViT (timm)": Timm("vit_tiny_patch16_224", _TIMM_VIT),
+    "ViT, any multiple of the patch (timm)": Timm(
+        "vit_tiny_patch16_224", {**_TIMM_VIT, "dynamic_img_size": True}, _AROUND_32
+    ),
+    "ViT, any size (timm)": Timm(
+        "vit_tiny_patch16_224",
+        {**_TIMM_VIT, "dynamic_img_size": True, "dynamic_img_pad": True},
+        _AROUND_32,
+    ),
+    "Swin (timm)": Timm("swin_tiny_patch4_window7_224", _TIMM_SWIN),
+    "Swin, other sizes than its own (timm)": Timm("swin_tiny_patch4_window7_224", _TIMM_SWIN, _AROUND_32),
+    "Swin, any multiple of the patch in height (timm)": Timm(
+        "swin_tiny_patch4_window7_224",
+        {
+            **_TIMM_SWIN,
+            "depths": (2,),
+            "num_heads": (2,),
+            "strict_img_size": False,
+            "pretrained_cfg_overlay": {"input_size": (3, 32, 32)},
+        },
+        {"height": (16, 32, 48)},
+    ),
+    "ConvNeXt (timm)": Timm("convnext_atto", {"dims": (8, 16, 24, 32), "depths": (1, 1, 2, 1)}, _AROUND_64),
+    "EfficientNet (timm)": Timm("test_efficientnet", sizes=_AROUND_64),
+    "MobileNetV4 (timm)": Timm("mobilenetv4_conv_small_035", sizes=_AROUND_64),
+    "MobileNetV4 hybrid (timm)": Timm("mobilenetv4_hybrid_medium_075", sizes=_AROUND_64),
+}
+"""Swin takes other sizes than its own only if it is made with ``strict_img_size=False``; torch.export needs a
+minute for one axis of one stage, and many for height and width of two."""

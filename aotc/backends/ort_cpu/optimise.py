@@ -38,6 +38,7 @@ def emit_optimised(directory: Path, portable: EngineEntry, requires: Requirement
     with tempfile.TemporaryDirectory(dir=directory, prefix=".optimise-") as scratch:
         _run_optimiser(directory / PORTABLE, Path(scratch))
         model = ir.load(Path(scratch) / _GRAPH)
+        _number_nodes(model)
         entries = _share_weights(model, directory, portable)
         proto = ir.to_proto(model)
         (directory / OPTIMISED).write_bytes(proto.SerializeToString(deterministic=True))
@@ -68,6 +69,12 @@ def _run_optimiser(model: Path, scratch: Path) -> None:
             where=scopes.place_in_text(ir.load(model), text),
             hint="compute it in float32, or write that line with other operators",
         ) from error
+
+
+def _number_nodes(model: ir.Model) -> None:
+    """Name every node by its place: ONNX Runtime names those that it adds in the order of their addresses."""
+    for index, node in enumerate(model.graph.all_nodes()):
+        node.name = f"{node.op_type}_{index}"
 
 
 def _share_weights(model: ir.Model, directory: Path, portable: EngineEntry) -> list[TensorEntry]:

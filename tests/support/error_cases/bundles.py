@@ -80,6 +80,20 @@ def a_source_that_changed_since() -> None:
     command("check", "bundle", "model.py")
 
 
+@case("UsageError", "bisect")
+def a_metric_that_alone_is_wrong() -> None:
+    metric = "\n\ncalls = []\n\n\ndef accuracy(run):\n    calls.append(1)\n    return min(len(calls), 2)\n"
+    Path("model.py").write_text(Path("model.py").read_text() + metric)
+    command("check", "bundle", "model.py", "--bisect")
+
+
+@case("VerdictError", "diff")
+def a_weight_that_must_not_change() -> None:
+    Path("other.py").write_text(Path("model.py").read_text().replace("manual_seed(0)", "manual_seed(2)"))
+    command("build", "other.py", "-o", "other")
+    command("diff", "bundle", "other", "--fail-on", "weights")
+
+
 @case("RefusedError", "bundle")
 def a_number_that_json_does_not_have() -> None:
     described = json.loads(Path("bundle/bundle.json").read_text())

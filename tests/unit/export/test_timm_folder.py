@@ -60,7 +60,7 @@ def test_a_timm_that_cannot_be_imported(tmp_path: Path, monkeypatch: pytest.Monk
     found = refused(tmp_path)
     assert isinstance(found, MissingError)
     assert found.message.startswith(f"timm cannot be imported: {error.partition('(')[0]}: ")
-    assert "torchvision" in str(found.hint)
+    assert "pip install torch==2.14.1 torchvision==0.29.1" in str(found.hint)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from aotc.signature import Argument, Bounds, Profile, Signature, TensorSpec
 from aotc.tree import TensorLeaf
 
 
-def signature(dims: Any, profiles: Any = (), bounds: Any = None) -> Signature:
+def signature(dims: Any, profiles: Any = (), bounds: Any = None, guards: Any = ()) -> Signature:
     spec = TensorSpec(name="x", dtype="float32", shape=tuple(dims))
     out = TensorSpec(name="output", dtype="float32", shape=())
     return Signature(
@@ -24,6 +24,7 @@ def signature(dims: Any, profiles: Any = (), bounds: Any = None) -> Signature:
         result=TensorLeaf(name="output"),
         profiles=tuple({n: Profile(min=a, opt=b, max=c) for n, (a, b, c) in p.items()} for p in profiles),
         bounds=bounds or {},
+        guards=tuple(guards),
     )
 
 
@@ -87,3 +88,20 @@ def test_dims_are_empty_one_at_a_time_and_all_at_once() -> None:
 
 def test_no_dims_is_one_set() -> None:
     assert verified_sizes(signature((2, 3)), {}) == [{}]
+
+
+@pytest.mark.parametrize(
+    ("guards", "step"), [(["Eq(Mod(n, 8), 0)"], 8), (["Eq(Mod(n, 4), 0)", "Eq(Mod(n, 6), 0)"], 12)]
+)
+def test_odd_multiples_stand_for_odd_sizes(guards: list[str], step: int) -> None:
+    profile = {"n": (step, 2 * step, 7 * step)}
+    found = {s["n"] for s in verified_sizes(signature("n", [profile], guards=guards), {"n": 2 * step})}
+    assert found == {step, 2 * step, 3 * step, 7 * step}
+    free = signature("n", bounds={"n": Bounds(max=6 * step)}, guards=guards)
+    assert {s["n"] for s in verified_sizes(free, {"n": 3 * step})} == {0, 1, 2, 3 * step, 5 * step}
+
+
+@pytest.mark.parametrize("guard", ["Eq(Mod(m, 8), 0)", "Ne(Mod(n, 8), 0)", "Eq(Mod(n + 1, 8), 0)"])
+def test_other_conditions_leave_odd_sizes(guard: str) -> None:
+    found = {s["n"] for s in verified_sizes(signature("n", [{"n": (1, 2, 64)}], guards=[guard]), {"n": 2})}
+    assert found == {1, 2, 9, 64}
