@@ -65,7 +65,8 @@ def test_check_names_the_part_that_differs(cli, folder: Path) -> None:
     done = cli("check", "dist", "model.py", "--threads", "1")
     assert done.code == 1
     assert done.error.startswith("error[parity]: part 'encoder': ")
-    assert "\n  where: encoder/model.ort-optimised.onnx; inputs saved to dist.encoder.failed.npz\n  fix: " in done.error
+    place = "encoder/model.ort-optimised.onnx; inputs saved to dist.encoder.failed.npz"
+    assert f"\n  where: {place}\n  fix: " in done.error
     assert json.loads((folder / "dist.checked.json").read_text())["verdict"] == "fail"
 
 
