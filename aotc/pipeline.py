@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from aotc_passes.lower_ort import ExactIntegerSum, ExpandAttentionMask
+from aotc_passes.lower_ort import ExactIntegerSum, ExpandAttentionMask, StableGroupNorm
 from aotc_passes.optimise import EliminateDeadCode, FoldBatchNorm, FoldConstants, ShareDuplicates
 
 from aotc.backends.ort_cpu.build import specialise
@@ -43,7 +43,7 @@ OPTIMISE: tuple[Pass, ...] = (
     EliminateDeadCode(),
 )
 LOWER: dict[str, tuple[Pass, ...]] = {
-    "ort-cpu": (ExpandAttentionMask(), ExactIntegerSum(), ShareDuplicates())
+    "ort-cpu": (ExpandAttentionMask(), ExactIntegerSum(), StableGroupNorm(), ShareDuplicates())
 }
 
 Progress = Callable[[str, str], None]

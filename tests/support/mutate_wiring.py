@@ -163,7 +163,7 @@ def mask_of_ones(s: Subject) -> Iterator[Site]:
         yield str(value.name), lambda v=value, m=make: s.insert(v, m)
 
 
-_SAME_SHAPE = ("Relu", "Gelu", "Tanh", "Sigmoid", "Abs", "Neg", "Softmax", "LayerNormalization", "Log", "Exp")
+_SAME_SHAPE = ("Relu", "Gelu", "Tanh", "Sigmoid", "Abs", "Neg", "Softmax", "LayerNormalization", "Log", "Exp",)
 _SAME_SHAPE += ("Sqrt", "Reciprocal", "LeakyRelu", "Not", "Clip", "Elu", "Erf", "HardSigmoid", "Floor")
 _SAME_SHAPE += (
     "BatchNormalization",
