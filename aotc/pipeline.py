@@ -104,7 +104,7 @@ def build(
 
         clock.stage("emit")
         portable = emit_portable(model, staging.path)
-        notes = (*source.notes, *imported.notes, *map(_unread, unread_guards(signature)))
+        notes = (*source.notes, *imported.notes, *eager.untried(), *map(_unread, unread_guards(signature)))
         del eager, model, imported, check
         gc.collect()
         engines = (portable, specialise(staging.path, portable, clock.detail))

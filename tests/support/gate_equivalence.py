@@ -43,14 +43,19 @@ class Difference:
 
 
 class Equivalence:
-    """Compares mutants of one model with it, on the gate's inputs and on others."""
+    """Compares mutants of one model with it, on the gate's inputs and on others.
 
-    def __init__(self, recorded: Recorded) -> None:
+    Args:
+        recorded: The model.
+        more: Inputs that neither the gate nor this would think of.
+    """
+
+    def __init__(self, recorded: Recorded, more: Sequence[Feeds] = ()) -> None:
         self._model = recorded.model
         self._outputs = tuple(spec.name for spec in recorded.signature.outputs)
         accepted = [r for r in recorded.references if r.outputs is not None and 0 not in r.sizes.values()]
         self._count = len(accepted)
-        self._feeds = [recorded.inputs(r) for r in accepted] + _further_inputs(recorded)
+        self._feeds = [*map(recorded.inputs, accepted), *_further_inputs(recorded), *more]
         self._originals: dict[Way, list[Sequence[Array] | None]] = {}
 
     def of(self, model: ir.Model, *, rounds: bool) -> Difference:
@@ -114,7 +119,7 @@ def _apart_of(mine: Array, theirs: Array) -> float:
     largest = float(np.abs(theirs[finite]).max(initial=0.0))
     error = float(np.abs(mine[finite].astype(np.float64) - theirs[finite]).max(initial=0.0))
     share = error / largest if largest else float(error > 0)
-    return 0.0 if share <= ROUNDING else share
+    return 0.0 if share <= ROUNDING else share if np.isfinite(share) else float("inf")
 
 
 def _further_inputs(recorded: Recorded) -> list[Feeds]:

@@ -69,14 +69,14 @@ def _lines() -> np.ndarray[Any, Any]:
     return np.kron(coarse, np.ones((8, 8), np.float32))
 
 
-def _chunk() -> dict[str, np.ndarray[Any, Any]]:
+def _chunk(rate: int, samples: int) -> dict[str, np.ndarray[Any, Any]]:
     """Return one chunk of sound for each of two streams, with their states."""
     rng = np.random.default_rng(0)
-    sound, state = rng.uniform(-1, 1, (2, 576)), rng.uniform(-1, 1, (2, 2, 128))
+    sound, state = rng.uniform(-1, 1, (2, samples)), rng.uniform(-1, 1, (2, 2, 128))
     return {
         "input": sound.astype(np.float32),
         "state": state.astype(np.float32),
-        "sr": np.asarray(16000, np.int64),
+        "sr": np.asarray(rate, np.int64),
     }
 
 
@@ -110,7 +110,7 @@ TRAINED: dict[str, Make] = {
     "silero-vad (trained)": _file("samples/silero-vad/model.py"),
 }
 FILES: dict[str, Make] = {
-    "silero_vad.onnx": _package("silero_vad", "data/silero_vad.onnx", {}, **_chunk()),
+    "silero_vad.onnx": _package("silero_vad", "data/silero_vad.onnx", {}, **_chunk(16000, 576)),
     "magika.onnx": _package("magika", "models/standard_v3_3/model.onnx", {}),
     "ocr cls.onnx": _package(
         "rapidocr_onnxruntime",
@@ -120,3 +120,5 @@ FILES: dict[str, Make] = {
     ),
 }
 MODELS = TINY | ARCHITECTURES | TRAINED | FILES
+MORE: dict[str, list[dict[str, np.ndarray[Any, Any]]]] = {"silero_vad.onnx": [_chunk(8000, 288)]}
+"""Inputs that nobody could draw, to show what a mutant does where the gate does not look."""

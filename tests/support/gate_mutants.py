@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 from gate_equivalence import Equivalence
+from gate_models import MORE
 from gate_trial import Recorded, judge
 from gate_worker import Worker
 from mutate import ROUNDING, Mutant, mutants
@@ -45,7 +46,7 @@ def trials(name: str, recorded: Recorded, each: int, worker: Worker) -> Iterator
         each: How many of a kind.
         worker: Runs the engines.
     """
-    equivalence = Equivalence(recorded)
+    equivalence = Equivalence(recorded, MORE.get(name, ()))
     for mutant in mutants(recorded.model, name, recorded.example, each):
         yield _trial(name, recorded, mutant, equivalence, worker)
 

@@ -1,4 +1,4 @@
-"""The gate of a build on a graph that is not the one that was built: recorded once, then judged many times."""
+"""The gate of a build, recorded once, on graphs that are not the one that was built."""
 
 from __future__ import annotations
 

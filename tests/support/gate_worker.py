@@ -1,4 +1,4 @@
-"""What the gate runs in child processes, both parts in one process that lives on: a thousand trials in minutes."""
+"""What a build runs in child processes, in one that lives on: a thousand trials take minutes."""
 
 from __future__ import annotations
 
@@ -34,6 +34,12 @@ class Worker:
         except BrokenProcessPool:
             self.close()
             return None
+
+    def __enter__(self) -> Worker:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def close(self) -> None:
         """End the process."""

@@ -7,6 +7,7 @@ import zlib
 from collections.abc import Iterator
 
 import mutate_attributes as attributes
+import mutate_masks as masks
 import mutate_values as values
 import mutate_wiring as wiring
 import numpy as np
@@ -37,10 +38,10 @@ KINDS: dict[str, tuple[Kind, ...]] = {
     "transposition": (attributes.permutation,),
     "operands swapped": (wiring.operands,),
     "parts swapped": (wiring.parts,),
-    "mask dropped": (wiring.mask_dropped, wiring.mask_of_ones, values.fill_value),
-    "mask read as a length": (wiring.mask_as_length,),
-    "mask off by one": (wiring.mask_shifted,),
-    "first row for all": (wiring.first_row,),
+    "mask dropped": (masks.mask_dropped, masks.mask_of_ones, values.fill_value),
+    "mask read as a length": (masks.mask_as_length,),
+    "mask off by one": (masks.mask_shifted,),
+    "first row for all": (masks.first_row,),
     "activation or norm dropped": (wiring.dropped,),
     "one of two dropped": (wiring.residual_dropped,),
     "another operator": (wiring.other_operator,),
