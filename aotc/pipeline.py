@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from aotc_passes.lower_ort import ExactIntegerSum, ExpandAttentionMask
+from aotc_passes.lower_ort import ExactIntegerSum, ExpandAttentionMask, StableGroupNorm
 from aotc_passes.optimise import EliminateDeadCode, FoldBatchNorm, FoldConstants, ShareDuplicates
 
 from aotc.backends.ort_cpu.build import specialise
@@ -47,7 +47,7 @@ OPTIMISE: tuple[Pass, ...] = (
     EliminateDeadCode(),
 )
 LOWER: dict[str, tuple[Pass, ...]] = {
-    "ort-cpu": (ExpandAttentionMask(), ExactIntegerSum(), ShareDuplicates())
+    "ort-cpu": (ExpandAttentionMask(), ExactIntegerSum(), StableGroupNorm(), ShareDuplicates())
 }
 
 Progress = Callable[[str, str], None]
@@ -109,7 +109,7 @@ def build(
         portable = emit_portable(model, staging.path)
         after = count_by_module(model)
         inside = ModuleResults.record(model, imported.inner, signature, references, cases)
-        notes = (*source.notes, *imported.notes, *map(_unread, unread_guards(signature)))
+        notes = (*source.notes, *imported.notes, *eager.untried(), *map(_unread, unread_guards(signature)))
         reference = eager.name
         del eager, model, imported, checks
         gc.collect()

@@ -14,6 +14,7 @@ from onnx_ir import external_data
 
 from aotc.errors import RefusedError
 from aotc.ir.constants import constant_of_node
+from aotc.ir.scopes import describe
 from aotc.ir.walk import graphs, is_op
 from aotc.oracle import Oracle
 from aotc.parity.onnx_emulate import emulate
@@ -21,6 +22,7 @@ from aotc.parity.onnx_emulate import emulate
 Array = np.ndarray[Any, Any]
 Values = dict[ir.Value, Array]
 _NARROW = frozenset({ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.BFLOAT16})
+_BRANCHES = ("then_branch", "else_branch")
 _AGREEMENT = 1e-3
 """A stand-in for a missing float64 kernel must be as near to the float32 kernel, of the largest value."""
 
@@ -40,6 +42,7 @@ class WideGraph:
     def __init__(self, model: ir.Model, threads: int) -> None:
         self._model = model
         self._oracle = Oracle(threads, reference=False)
+        self._taken: dict[ir.Node, set[str]] = {}
         for graph in graphs(self._model):
             for node in graph:
                 _widen_attributes(node)
@@ -64,6 +67,15 @@ class WideGraph:
         names = [str(value.name) for value in self._model.graph.outputs]
         found = self.inner(feeds, names)
         return [found[name] for name in names]
+
+    def untaken(self) -> list[str]:
+        """Return the branches that no run took of conditions that were met, outer before inner."""
+        return [
+            f"{name} of {describe(node)}"
+            for node, taken in self._taken.items()
+            for name in _BRANCHES
+            if name not in taken
+        ]
 
     def inner(self, feeds: Mapping[str, Array], wanted: Collection[str]) -> dict[str, Array]:
         """Return any values of the main graph by name; raises as ``run``."""
@@ -106,7 +118,8 @@ class WideGraph:
         return [None if array is None else _wide(array) for array in results]
 
     def _run_branch(self, node: ir.Node, condition: Array | None, values: Values) -> list[Array]:
-        taken = "then_branch" if bool(np.asarray(condition).reshape(-1)[0]) else "else_branch"
+        taken = _BRANCHES[not bool(np.asarray(condition).reshape(-1)[0])]
+        self._taken.setdefault(node, set()).add(taken)
         branch = node.attributes[taken].as_graph()
         self._run_graph(branch, values, set(branch.outputs))
         return [_read(value, values) for value in branch.outputs]

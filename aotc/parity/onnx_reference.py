@@ -42,5 +42,13 @@ class OnnxReference(ReferenceModel):
         except Exception:  # noqa: BLE001 - any failure means one thing: the bound falls back, and says so
             return None
 
+    def untried(self) -> tuple[str, ...]:
+        """Return a note on the branches of the file that no input so far has taken."""
+        found = self.wide.untaken()
+        if not found:
+            return ()
+        more = f", and {len(found) - 1} more" if len(found) > 1 else ""
+        return (f"no input of the gate took the {found[0]}{more}: what is there was not compared",)
+
     def _named(self, outputs: list[Array]) -> dict[str, Array]:
         return {spec.name: array for spec, array in zip(self.signature.outputs, outputs, strict=True)}

@@ -59,6 +59,10 @@ class ReferenceModel(abc.ABC):
             return True
         return False
 
+    def untried(self) -> tuple[str, ...]:
+        """Return what a build must say of parts of the model that no input so far has reached."""
+        return ()
+
     def call(self, *args: Any, **kwargs: Any) -> Any:
         """Take what forward takes, in torch or numpy, and return its result in numpy, as an engine does."""
         flat = self.signature.flatten_call(*args, **kwargs)

@@ -17,6 +17,11 @@ Array = np.ndarray[Any, Any]
 EAGER_ERRORS = 8
 """An engine may be this many times as far from eager as eager in float32 is from float64."""
 HARD_FACTOR = 4
+SAMPLE = 12
+"""So many different values of an output show eager's error: the chance that all are almost exact is nil."""
+SAMPLE_FACTOR = 4
+"""By this much at most other cases widen the bound of one that shows eager's error itself."""
+_LOOKED_AT = 1000
 FLOOR_ULPS = 4
 FLOAT64_ULPS = 64
 FALLBACK_RTOL, FALLBACK_ATOL = 1e-5, 1e-6
@@ -60,12 +65,14 @@ def configured(bounds: Mapping[str, Bound], signature: Signature) -> dict[str, T
 class Measured:
     """How far eager was from float64 in one case, over the regular entries, and the largest of them.
 
-    ``limit`` is the share of the output's size above which that error says that nothing can be compared.
+    ``limit`` is the share of the output's size above which that error says that nothing can be compared, and
+    ``values`` how many different values there are, as far as it matters: copies of one have one error.
     """
 
     error: float
     largest: float
     limit: float = LARGEST_ERROR
+    values: int = 1
 
 
 def regular(eager: Array) -> Array:
@@ -93,7 +100,8 @@ def measure(eager: Array, wide: Array | None) -> Measured | None:
     both = where & np.isfinite(wide)
     error = np.abs(eager[both].astype(wide.dtype) - wide[both]).max(initial=0.0)
     limit = max(LARGEST_ERROR, 64 * float(np.finfo(eager.dtype).eps))
-    return Measured(float(error), _largest(eager[where]), limit)
+    values = np.unique(eager[where][:_LOOKED_AT]).size
+    return Measured(float(error), _largest(eager[where]), limit, values)
 
 
 def derive(eager: Array, wide: Array | None) -> Tolerance:
@@ -161,7 +169,10 @@ def pooled(usual: Sequence[Measured], hard: Sequence[Measured]) -> tuple[list[fl
     relative = max((c.error / s for c, s in zip(usual, scales, strict=True) if s > 0), default=0.0)
 
     def bound(case: Measured, factor: int) -> float:
-        return EAGER_ERRORS * max(case.error, factor * relative * max(case.largest, typical))
+        others = factor * relative * max(case.largest, typical)
+        if case.values >= SAMPLE:
+            others = min(others, SAMPLE_FACTOR * case.error)
+        return EAGER_ERRORS * max(case.error, others)
 
     return [bound(case, 1) for case in usual], [bound(case, HARD_FACTOR) for case in hard]
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from aotc.rewrite import Pass
 from aotc_passes.lower_ort.exact_integer_sum import ExactIntegerSum
 from aotc_passes.lower_ort.expand_attention_mask import ExpandAttentionMask
+from aotc_passes.lower_ort.stable_group_norm import StableGroupNorm
 
-PASSES: tuple[type[Pass], ...] = (ExpandAttentionMask, ExactIntegerSum)
+PASSES: tuple[type[Pass], ...] = (ExpandAttentionMask, ExactIntegerSum, StableGroupNorm)
 """All lowering passes of ONNX Runtime, in the order in which they run."""
 
-__all__ = ["PASSES", "ExactIntegerSum", "ExpandAttentionMask"]
+__all__ = ["PASSES", "ExactIntegerSum", "ExpandAttentionMask", "StableGroupNorm"]

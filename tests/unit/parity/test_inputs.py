@@ -15,6 +15,7 @@ from aotc.parity.inputs import Case, generate
 from aotc.signature import Argument, IndexRange, Profile, Signature, TensorSpec
 from aotc.tree import TensorLeaf
 
+MASKS = ("ones", "zeros", "one row zero", "zeros first", "holes")
 DTYPES = ("float32", "float16", "float64", "int8", "int32", "int64", "uint8", "uint64", "bool")
 
 
@@ -155,12 +156,39 @@ def test_unique_positions_stay_unique() -> None:
 def test_hard_masks_one_by_one(dtype: str) -> None:
     mask = np.array([[1, 1, 0], [1, 0, 0]], dtype)
     found = hard(cases(spec("a", dtype, 2, 3), spec("b", dtype, 2, 3), observed={"a": mask, "b": mask}))
-    assert set(found) == {f"{name}: {p}" for name in "ab" for p in ("ones", "zeros", "one row zero")}
+    assert set(found) == {f"{name}: {p}" for name in "ab" for p in MASKS}
     assert found["a: ones"].feeds["a"].all()
     assert not found["a: zeros"].feeds["a"].any()
     assert found["a: zeros"].feeds["b"].any()
     rows = found["b: one row zero"].feeds["b"].any(-1)
     assert rows.tolist() == [False, True]
+    assert (np.diff(found["a: zeros first"].feeds["a"].astype(int), axis=-1) >= 0).all()
+
+
+def test_holes_are_where_a_count_of_ones_does_not_tell() -> None:
+    mask = np.ones((8, 9), np.int64)
+    holes = hard(cases(spec("m", "int64", 8, 9), observed={"m": mask}))["m: holes"].feeds["m"]
+    assert (np.diff(holes, axis=-1) > 0).any()
+    assert holes.any(-1).all()
+
+
+@pytest.mark.parametrize("rows", [7, 50])
+def test_no_index_comes_twice_before_all_have_come(rows: int) -> None:
+    ids = np.array([1, 2, 3], np.int64)
+    found = cases(spec("ids", "int64", "n", low=0, high=rows - 1), observed={"ids": ids})
+    dealt = np.concatenate([case.feeds["ids"] for case in found if case.kind in ("profile", "size")])
+    counts = np.bincount(dealt, minlength=rows)
+    assert counts.max() - counts.min() <= 1
+
+
+def test_a_number_is_taken_one_less_and_one_more() -> None:
+    found = hard(cases(spec("rate", "int64"), observed={"rate": np.array(16000)}))
+    assert {label: int(case.feeds["rate"]) for label, case in found.items()} == {
+        "rate: one less": 15999,
+        "rate: one more": 16001,
+    }
+    full = hard(cases(spec("rate", "uint8"), observed={"rate": np.array(255, np.uint8)}))
+    assert int(full["rate: one more"].feeds["rate"]) == 255
 
 
 def test_a_mask_is_ones_then_padding() -> None:

@@ -31,7 +31,7 @@ def test_eight_times_eagers_own_error() -> None:
     assert found.origin == "derived"
     assert found.rtol == 0.0
     assert found.atol == pytest.approx(2.4e-5, rel=1e-9)
-    assert measure(eager, wide) == Measured(pytest.approx(3e-6, rel=1e-9), 4.0)  # type: ignore[arg-type]
+    assert measure(eager, wide) == Measured(pytest.approx(3e-6, rel=1e-9), 4.0, values=3)  # type: ignore[arg-type]
 
 
 def test_at_least_four_ulps_of_the_largest_value() -> None:
@@ -75,6 +75,20 @@ def test_pooling_uses_the_largest_relative_error_of_the_usual_cases() -> None:
 def test_a_value_near_zero_is_measured_by_the_typical_size() -> None:
     usual = [Measured(1e-7, 1.0), Measured(1e-7, 1.0), Measured(1e-7, 1e-6)]
     assert pooled(usual, [])[0] == pytest.approx([8e-7, 8e-7, 8e-7])
+
+
+def test_a_case_of_many_values_is_its_own_sample() -> None:
+    usual = [Measured(1e-9, 1.0, values=12), Measured(1e-9, 1.0, values=11), Measured(2e-7, 1.0, values=99)]
+    hard = [Measured(1e-9, 1.0, values=12)]
+    assert pooled(usual, hard)[0] == pytest.approx([3.2e-8, 1.6e-6, 1.6e-6])
+    assert pooled(usual, hard)[1] == pytest.approx([3.2e-8])
+
+
+def test_copies_of_a_value_are_one_sample() -> None:
+    copies = np.repeat(np.array([1.0, 2.0], F32), 50)
+    found = measure(copies, copies.astype(np.float64))
+    assert found is not None
+    assert found.values == 2
 
 
 def test_hard_cases_do_not_widen_the_others() -> None:
