@@ -179,7 +179,8 @@ def inner_values(source: AnySource, bundle: OpenBundle, oracle: Oracle) -> tuple
     reference, _ = reference_again(source, bundle, oracle)
     if isinstance(source, OnnxSource):
         return reference, OnnxValues(read_source(source), source.file.parent, oracle)
-    return reference, _program_values(import_module(source.model(), source))
+    assert isinstance(reference, Eager)
+    return reference, _program_values(import_module(reference.module, source))
 
 
 def reference_again(
