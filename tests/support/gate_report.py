@@ -33,12 +33,12 @@ Written by `python tests/support/gate_report.py`, with {versions}, on {machine}.
 
 A mutant is the graph that a build would emit with one thing changed. It is judged as a build judges: both
 engine files, every case, the derived bounds. What passes is compared with the original in float64 (where it
-only rounds, bit for bit in float32), on the gate's inputs and on others: *equivalent* is what is equal on all,
-*survived* what is not. *Refused* are graphs of which ONNX Runtime makes no engine; they count for nothing.
+only rounds, bit for bit in float32), on the gate's inputs and on others: *equivalent* is equal on all,
+*survived* is not. *Refused* are graphs of which ONNX Runtime makes no engine; they count for nothing.
 
 **{caught} of {counted} mutants that are not equivalent are caught. {right} right graphs gave {alarms} false
-alarms**: {builds} whole builds with other weights and other drawn inputs, {gates} gates with other drawn
-inputs. The largest error of a right graph was {largest:.2f} of its bound.
+alarms**: {builds} whole builds with other weights and drawn inputs, {gates} gates with other drawn inputs.
+The largest error of a right graph was {largest:.2f} of its bound.
 
 """
 
