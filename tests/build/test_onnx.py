@@ -205,3 +205,26 @@ def test_the_first_wrong_value_is_found_in_the_file(
     assert found is not None
     assert found.op == ("Clip 'c'" if table == 1.0 else "Gather 'rows'")
     assert (tmp_path / "found" / "run.py").is_file()
+
+
+def rated(folder: Path, limit: int) -> Path:
+    """A file that negates where the rate is above ``limit``."""
+    sides = [helper.make_graph([Node(op, ["x"], [op])], op, [], [info(op, None)]) for op in ("Neg", "Abs")]
+    nodes = [
+        Node("Greater", ["rate", "limit"], ["high"]),
+        Node("If", ["high"], ["y"], name="by_rate", then_branch=sides[0], else_branch=sides[1]),
+    ]
+    inputs = [info("x", ["n", 4]), info("rate", [], "int64")]
+    return save(
+        folder / "rated.onnx", nodes, inputs, [info("y", ["n", 4])], [constant("limit", limit, "int64")]
+    )
+
+
+@pytest.mark.parametrize("limit", [8, 7, 100])
+def test_a_branch_that_no_input_took_is_told(tmp_path: Path, limit: int) -> None:
+    given = {"x": X, "rate": np.asarray(8)}
+    found = build(rated(tmp_path, limit), tmp_path / "b", inputs=given, sizes={"n": (1, 3, 4)})
+    notes = [note for note in found.notes if "branch" in note]
+    assert bool(notes) == (limit == 100)
+    if notes:
+        assert notes[0].startswith("no input of the gate took the then_branch of If 'by_rate'")

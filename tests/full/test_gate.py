@@ -8,7 +8,7 @@ import pytest
 from gate_models import MODELS
 from gate_report import PAGE, try_all
 
-SURVIVORS = re.compile(r"^- (.+): [^:]*$", re.MULTILINE)
+SURVIVORS = re.compile(r"^- (.+`): ", re.MULTILINE)
 
 pytestmark = pytest.mark.full
 

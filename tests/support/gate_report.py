@@ -37,8 +37,8 @@ only rounds, bit for bit in float32), on the gate's inputs and on others: *equiv
 *survived* is not. *Refused* are graphs of which ONNX Runtime makes no engine; they count for nothing.
 
 **{caught} of {counted} mutants that are not equivalent are caught. {right} right graphs gave {alarms} false
-alarms**: {builds} whole builds with other weights and other drawn inputs, {gates} gates with other drawn
-inputs. The largest error of a right graph was {largest:.2f} of its bound.
+alarms**: {builds} whole builds with other weights and drawn inputs, {gates} gates with other drawn inputs.
+The largest error of a right graph was {largest:.2f} of its bound.
 
 """
 

@@ -127,6 +127,26 @@ def test_branches_and_what_they_capture(tmp_path: Path) -> None:
     np.testing.assert_array_equal(wide(path, x=X, c=np.array(False))[0], big - np.maximum(big, 0))
 
 
+def test_branches_that_no_run_took_are_told(tmp_path: Path) -> None:
+    def side(name: str) -> onnx.GraphProto:
+        inner = [
+            helper.make_graph([Node(op, ["x"], [op])], op, [], [info(op, None)]) for op in ("Abs", "Neg")
+        ]
+        node = Node("If", ["d"], [name], name=f"inner_{name}", then_branch=inner[0], else_branch=inner[1])
+        return helper.make_graph([node], name, [], [info(name, None)])
+
+    nodes = [Node("If", ["c"], ["y"], name="outer", then_branch=side("p"), else_branch=side("q"))]
+    inputs = [info("x", X.shape), info("c", [], "bool"), info("d", [], "bool")]
+    path = save(tmp_path / "m.onnx", nodes, inputs, [info("y", X.shape)])
+    graph = WideGraph(onnx.load(path), tmp_path, 1)
+    assert graph.untaken() == []
+    graph.run({"x": X, "c": np.array(True), "d": np.array(True)})
+    assert graph.untaken() == ["else_branch of If 'outer'", "else_branch of If 'inner_p'"]
+    graph.run({"x": X, "c": np.array(False), "d": np.array(False)})
+    graph.run({"x": X, "c": np.array(True), "d": np.array(False)})
+    assert graph.untaken() == ["then_branch of If 'inner_q'"]
+
+
 def test_a_stand_in_that_computes_something_else_is_not_trusted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
