@@ -21,6 +21,7 @@ SAMPLE = 12
 """So many different values of an output show eager's error: the chance that all are almost exact is nil."""
 SAMPLE_FACTOR = 4
 """By this much at most other cases widen the bound of one that shows eager's error itself."""
+_OF_SIZE = 0.1
 _LOOKED_AT = 1000
 FLOOR_ULPS = 4
 FLOAT64_ULPS = 64
@@ -66,7 +67,8 @@ class Measured:
     """How far eager was from float64 in one case, over the regular entries, and the largest of them.
 
     ``limit`` is the share of the output's size above which that error says that nothing can be compared, and
-    ``values`` how many different values there are, as far as it matters: copies of one have one error.
+    ``values`` how many different values there are of about the largest's size, as far as it matters: copies
+    of one have one error, and a small value (the tail of a sigmoid) shows a small one.
     """
 
     error: float
@@ -100,8 +102,9 @@ def measure(eager: Array, wide: Array | None) -> Measured | None:
     both = where & np.isfinite(wide)
     error = np.abs(eager[both].astype(wide.dtype) - wide[both]).max(initial=0.0)
     limit = max(LARGEST_ERROR, 64 * float(np.finfo(eager.dtype).eps))
-    values = np.unique(eager[where][:_LOOKED_AT]).size
-    return Measured(float(error), _largest(eager[where]), limit, values)
+    largest = _largest(eager[where])
+    of_size = eager[where & (np.abs(eager) >= _OF_SIZE * largest)]
+    return Measured(float(error), largest, limit, np.unique(of_size[:_LOOKED_AT]).size)
 
 
 def derive(eager: Array, wide: Array | None) -> Tolerance:

@@ -107,6 +107,7 @@ ARCHITECTURES: dict[str, Make] = {
 TRAINED: dict[str, Make] = {
     "digits (trained)": _file("samples/digits/model.py"),
     "tiny-lm (trained)": _file("samples/tiny-lm/model.py"),
+    "pitch (trained)": _file("samples/pitch/model.py"),
     "silero-vad (trained)": _file("samples/silero-vad/model.py"),
 }
 FILES: dict[str, Make] = {

@@ -91,6 +91,13 @@ def test_copies_of_a_value_are_one_sample() -> None:
     assert found.values == 2
 
 
+def test_small_values_show_nothing_of_the_error_of_large_ones() -> None:
+    tail = np.exp(-np.arange(40.0)).astype(F32)  # three of them are above a tenth of the largest
+    found = measure(tail, tail.astype(np.float64))
+    assert found is not None
+    assert found.values == 3
+
+
 def test_hard_cases_do_not_widen_the_others() -> None:
     usual, hard = [Measured(1e-7, 1.0)], [Measured(1e-2, 10.0), Measured(0.0, 1000.0), Measured(0.0, 0.0)]
     for_usual, for_hard = pooled(usual, hard)
