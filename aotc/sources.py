@@ -154,7 +154,7 @@ def import_source(source: AnySource, oracle: Oracle) -> Import:
         found = import_onnx(source, proto, run)
         wide = WideGraph.of_file(proto, source.file.parent, oracle.threads)
         reference = OnnxReference(run, wide, found.signature)
-        inner = OnnxValues(proto, source.file.parent, oracle)
+        inner: InnerValues = OnnxValues(proto, source.file.parent, oracle)
         return Import(found.model, reference, inner, (("example", True, found.example),), found.notes)
     module = source.model()
     imported = import_module(module, source)
