@@ -131,13 +131,18 @@ def find_value(bundle: OpenBundle, file: str, source: AnySource, question: Quest
     """
     question.progress("bisect", "import")
     eager, inner = inner_values(source, bundle, Oracle(question.threads or 0))
-    entry = next(engine for engine in bundle.description.engines if engine.file == file)
-    weights = {name: bundle.buffer(name) for name in {tensor.file for tensor in entry.tensors}}
     if (wrong := wrong_program(eager, inner, question)) is not None:
         return wrong
-    portable = onnx.load_model_from_string(bytes(bundle.buffer(bundle.description.engines[0].file)))
-    inner = inner.of_bundle(ir.from_proto(portable).graph)
-    return search_graph(session_graph(file, bundle.buffer(file), weights, question), inner, question)
+    portable, *_ = engines = bundle.description.engines
+    model = onnx.load_model_from_string(bytes(bundle.buffer(portable.file)))
+    inner = inner.of_bundle(ir.from_proto(model).graph)
+    # The portable file first: the runtime has fused less in it, so its values are nearer to the modules.
+    for entry in (engine for engine in engines if engine.file in (portable.file, file)):
+        weights = {name: bundle.buffer(name) for name in {tensor.file for tensor in entry.tensors}}
+        graph = session_graph(entry.file, bundle.buffer(entry.file), weights, question)
+        if (found := search_graph(graph, inner, question)) is not None:
+            return found
+    return None
 
 
 def find_value_of_source(source: AnySource, options: Options, question: Question) -> Finding | None:

@@ -56,6 +56,17 @@ class Oracle:
         names = [str(output.name) for output in copy.graph.outputs]
         return dict(zip(names, self._run(ir.to_proto(copy), names, values), strict=True))
 
+    def define(self, model: ir.Model, feeds: Mapping[str, Array]) -> dict[str, Array]:
+        """Run ``model`` on the ONNX reference implementation alone, which is slow and exact in integers.
+
+        Raises:
+            RefusedError: It does not run the model.
+        """
+        copy = model.clone()
+        values = {**_lift_constants(copy), **feeds}
+        names = [str(output.name) for output in copy.graph.outputs]
+        return dict(zip(names, _run_reference(ir.to_proto(copy), names, values, None), strict=True))
+
     def evaluate(
         self,
         node: ir.Node,
@@ -217,14 +228,15 @@ def _wire_outputs(graph: onnx.GraphProto) -> dict[str, ir.DataType]:
 
 
 def _run_reference(
-    proto: onnx.ModelProto, names: list[str], feeds: Mapping[str, Array], cause: Exception
+    proto: onnx.ModelProto, names: list[str], feeds: Mapping[str, Array], cause: Exception | None
 ) -> list[Array]:
-    """Run the reference implementation because of ``cause``, which is what ONNX Runtime said."""
+    """Run the reference implementation, perhaps because of ``cause``: what ONNX Runtime said."""
     from onnx.reference import ReferenceEvaluator
 
     try:
         return list(ReferenceEvaluator(proto).run(names, dict(feeds)))
     except Exception as error:
+        first = "" if cause is None else f"{cause}; "
         raise RefusedError(
-            f"the oracle cannot run this graph: {cause}; the reference implementation: {error}", slug="oracle"
+            f"the oracle cannot run this graph: {first}the reference implementation: {error}", slug="oracle"
         ) from error

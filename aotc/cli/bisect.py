@@ -21,6 +21,12 @@ from aotc.sources import AnySource, one_graph
 from aotc.text import shown_path
 
 Mode = Literal["values", "passes"]
+REMARKS: dict[Mode, str] = {
+    "values": "run part by part the graph agrees everywhere: the difference needs the whole graph to show, "
+    "or is another one in each run",
+    "passes": "no pass is to blame: built again from the source as it is now, the graph agrees after each",
+}
+"""What there is to say where nothing was found."""
 
 
 def search(
@@ -31,8 +37,10 @@ def search(
     inputs: Path | None,
     options: Options,
     progress: StageProgress,
-) -> AnyFinding:
+) -> AnyFinding | None:
     """Return where the worst case of a failed check went wrong; of parts, that of the first that failed.
+
+    None if that does not show again (``REMARKS``).
 
     Args:
         mode: What is searched: the values of the engine, or the stages of a build.
@@ -44,7 +52,7 @@ def search(
         progress: Told what is being looked at.
 
     Raises:
-        UsageError: Only the source's metric failed, or what failed does not show again.
+        UsageError: Only the source's metric failed.
         AotcError: As ``aotc.bisect``.
     """
     part = verdict.failed if isinstance(verdict, PartsVerdict) else None
@@ -58,17 +66,9 @@ def search(
             options = options.model_copy(update={"disable": _disabled(bundle)})
         assert inputs is not None  # without a bundle there is nothing else to check
         saved = Path(shown_path(beside(bundle.path, "bisect"))) if bundle else inputs.with_suffix(".bisect")
-        found = bisect(
+        return bisect(
             mode, graph, judged, read_npz(inputs), options, bundle=bundle, saved=saved, progress=progress
         )
-    if found is None:
-        raise UsageError(
-            "run again part by part, the graph agrees everywhere",
-            slug="bisect",
-            where=str(inputs),
-            hint="the difference is not the same in each run, or needs the whole graph to show",
-        )
-    return found
 
 
 @contextlib.contextmanager

@@ -18,6 +18,7 @@ from aotc.text import shown_path
 
 if TYPE_CHECKING:
     from aotc.export.source import PartsSource
+    from aotc.parity.findings import AnyFinding
     from aotc.parity.inputs import Feeds
     from aotc.parity.verdict import AnyVerdict
     from aotc.sources import AnySource
@@ -72,7 +73,8 @@ def command(
             "--bisect needs the source file: eager says what is right",
             hint=f"aotc check {directory} SOURCE --bisect",
         )
-    finding = None
+    finding: AnyFinding | None = None
+    notes: tuple[str, ...] = ()
     with StageProgress() as progress:
         if source is None:
             verdict, digest = _replay(directory, inputs, threads, progress)
@@ -81,12 +83,19 @@ def command(
             opened = _open(directory, source, inputs, sizes, options)
             verdict, digest = _judge(directory, opened, inputs, options, progress)
             if mode is not None and not verdict.passed:
-                from aotc.cli.bisect import search
+                from aotc.cli.bisect import REMARKS, search
 
                 finding = search(mode, verdict, directory, opened, inputs, options, progress)
+                notes = () if finding else (REMARKS[mode],)
     bundle = path_text(directory) if directory is not None else None
     show_verdict(
-        verdict, as_json=as_json, bundle=bundle, digest=digest, finding=finding, seconds=progress.seconds
+        verdict,
+        as_json=as_json,
+        bundle=bundle,
+        digest=digest,
+        notes=notes,
+        finding=finding,
+        seconds=progress.seconds,
     )
     if not verdict.passed:
         saved = directory if source is not None and inputs is None else None
@@ -105,6 +114,8 @@ def _hint(
         given = f" --inputs {inputs}" if inputs is not None else ""
         paths = " ".join(str(path) for path in (directory, source) if path is not None)
         return f"aotc check {paths}{given} --bisect, which finds the first wrong value"
+    if directory is None:
+        return "aotc inspect and the report beside the inputs have more; please report a model like it"
     return "aotc build again, if the weights changed since; model() must make the same ones at every call"
 
 

@@ -26,7 +26,7 @@ class _Recorder(fx.Interpreter):
         return result
 
 
-class _Done(Exception):  # noqa: N818 - no error: everything that was wanted is there
+class _Done(BaseException):  # no error: everything that was wanted is there
     pass
 
 

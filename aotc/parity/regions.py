@@ -92,6 +92,8 @@ class RegionValidator:
             return f"the new form of '{region.value}' does not run: {error.message}"
         if _same_bits(got, right):
             return None
+        if right.dtype.kind in "iu" and self._is_by_definition(before, region, given, got):
+            return None
         wide = self._in_float64(before, region, given)
         figures = compare(region.value, got, right, derive(right, wide), unstable(right, wide))
         return None if figures.passed else f"the new form of '{region.value}' differs: {figures.reason}"
@@ -102,6 +104,17 @@ class RegionValidator:
             return np.asarray(folded.const_value.numpy())
         model = part(after, region.inputs, [region.value])
         return self._oracle.run(model, needed(model, given))[region.value]
+
+    def _is_by_definition(self, before: ir.Model, region: Region, given: Feeds, got: Array) -> bool:
+        """Return whether ``got`` is what ONNX defines for the old form, and ONNX Runtime's result is not.
+
+        Its kernels compute some sums and products of int64 in double precision, which a pass may repair.
+        """
+        model = part(before, region.inputs, [region.value])
+        try:
+            return _same_bits(got, self._oracle.define(model, needed(model, given))[region.value])
+        except RefusedError:
+            return False
 
     def _in_float64(self, before: ir.Model, region: Region, given: Feeds) -> Array | None:
         """Return the value of the old form; None where it has no float64 kernel: the bound is that for it."""

@@ -17,6 +17,7 @@ Sizes = dict[str, int]
 _NEAR, _BETWEEN = 13, 7
 _SEARCHED, _POWERS = 4096, 13
 _TRIED, _TRIED_OF_FIXED = 3, 24
+_EQUAL = re.compile(r"Eq\((\w+), (\w+)\)")
 _MULTIPLE = re.compile(r"Eq\(Mod\((\w+), (\d+)\), 0\)")
 
 
@@ -83,8 +84,18 @@ def untried_guards(signature: Signature, example: Mapping[str, int]) -> tuple[st
 
 
 def unread_guards(signature: Signature) -> tuple[str, ...]:
-    """Return the conditions of the trace that are no arithmetic this package knows."""
-    return tuple(g for g in signature.guards if not _names(g, signature) and "(" in g)
+    """Return the conditions of the trace that are no arithmetic this package knows.
+
+    That a dim equals one which the signature no longer has is none: they were found equal and are one now,
+    which the runtime checks.
+    """
+    unread = (g for g in signature.guards if not _names(g, signature) and "(" in g)
+    return tuple(g for g in unread if not _is_merged(g, signature))
+
+
+def _is_merged(guard: str, signature: Signature) -> bool:
+    sides = _EQUAL.fullmatch(guard)
+    return sides is not None and (sides[1] in signature.dims) != (sides[2] in signature.dims)
 
 
 def _names(guard: str, signature: Signature) -> list[str]:

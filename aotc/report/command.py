@@ -27,7 +27,7 @@ def build_command(given: str | None, options: Options, out: Path) -> str | None:
     if given is None:
         return None
     words = ["--target", options.target, "-o", shlex.quote(without_folders(str(out)))]
-    if options.validate_passes != "off":
+    if options.validate_passes != Options().validate_passes:
         words += ["--validate", options.validate_passes]
     for name in options.disable:
         words += ["--disable", shlex.quote(name)]

@@ -23,6 +23,7 @@ from aotc import pipeline
 from aotc.config import Options
 from aotc.errors import InputError, RefusedError, UsageError, VerdictError
 from aotc.export.source import Source
+from aotc.parity import validate
 from aotc.parity.failure import ParityError
 from aotc.parts import check_golden
 from aotc.rewrite import Context, Pass, PassResult
@@ -128,6 +129,7 @@ def test_a_wrong_pass_publishes_nothing_and_its_inputs_fail_again(
 
     path, out = tmp_path / "net.py", tmp_path / "bundle"
     path.write_text(MODEL_FILE)
+    monkeypatch.setattr(validate, "region_validator", lambda *_: None)  # which would put it back
     monkeypatch.setattr(pipeline, "OPTIMISE", (*pipeline.OPTIMISE, Doubles()))
     with pytest.raises(ParityError) as caught:
         pipeline.build(load_source(path), OPTIONS, out)
@@ -135,7 +137,7 @@ def test_a_wrong_pass_publishes_nothing_and_its_inputs_fail_again(
     assert (error.exit_code, error.name) == (1, "parity")
     assert "cases fail; worst: differs on" in error.message
     assert error.where == f"inputs saved to {saved}; report: {saved.with_suffix('.html')}"
-    assert error.hint == f"aotc check {path} --inputs {saved}"
+    assert error.hint == f"aotc check {path} --inputs {saved} --bisect"
     names = ["bundle.failed.html", "bundle.failed.npz", "net.py"]
     assert sorted(p.name for p in tmp_path.iterdir()) == names
     with np.load(saved, allow_pickle=False) as archive:
@@ -146,6 +148,7 @@ def test_a_wrong_pass_publishes_nothing_and_its_inputs_fail_again(
 
 
 def test_validate_each_names_the_guilty_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(validate, "region_validator", lambda *_: None)  # which would put it back
     monkeypatch.setattr(pipeline, "OPTIMISE", (pipeline.OPTIMISE[0], Doubles(), *pipeline.OPTIMISE[1:]))
     with pytest.raises(VerdictError, match="after doubles the output 'output' differs on example") as caught:
         pipeline.build(tiny_models.mlp(), Options(threads=1, validate="each"), tmp_path / "b")

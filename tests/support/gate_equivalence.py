@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -83,7 +82,7 @@ def _in_float32(model: ir.Model) -> Run:
 
 
 def _in_float64(model: ir.Model) -> Run:
-    graph = WideGraph(ir.to_proto(model.clone()), Path(), 1)
+    graph = WideGraph(model.clone(), 1)
     names = [str(value.name) for value in model.graph.outputs]
     return lambda feeds: dict(zip(names, graph.run(feeds), strict=True))
 

@@ -38,7 +38,7 @@ def emit_optimised(directory: Path, portable: EngineEntry, requires: Requirement
     with tempfile.TemporaryDirectory(dir=directory, prefix=".optimise-") as scratch:
         _run_optimiser(directory / PORTABLE, Path(scratch))
         model = ir.load(Path(scratch) / _GRAPH)
-        _number_nodes(model)
+        _name_new_nodes(model, ir.load(directory / PORTABLE))
         entries = _share_weights(model, directory, portable)
         proto = ir.to_proto(model)
         (directory / OPTIMISED).write_bytes(proto.SerializeToString(deterministic=True))
@@ -71,10 +71,16 @@ def _run_optimiser(model: Path, scratch: Path) -> None:
         ) from error
 
 
-def _number_nodes(model: ir.Model) -> None:
-    """Name every node by its place: ONNX Runtime names those that it adds in the order of their addresses."""
+def _name_new_nodes(model: ir.Model, portable: ir.Model) -> None:
+    """Name every node that the portable file lacks by its place.
+
+    ONNX Runtime names those that it adds in the order of their addresses. The others keep their names, by
+    which a message of the runtime is traced to the model's code.
+    """
+    known = {node.name for node in portable.graph.all_nodes()}
     for index, node in enumerate(model.graph.all_nodes()):
-        node.name = f"{node.op_type}_{index}"
+        if node.name not in known:
+            node.name = f"{node.op_type}_{index}"
 
 
 def _share_weights(model: ir.Model, directory: Path, portable: EngineEntry) -> list[TensorEntry]:

@@ -250,7 +250,7 @@ def test_inputs_that_eager_refuses_say_where() -> None:
     ("function", "message"),
     [
         (lambda self, x: None, "forward returns no tensor"),
-        (lambda self, x: {1, 2}, "output is a set"),
+        (lambda self, x: {1, 2}, "output is of the type set"),
         (lambda self, x: {"a.b": x, "a": {"b": x}}, "two tensors would both be called 'a.b'"),
         (lambda self, x: {0: x}, "keys that are not strings"),
         (lambda self, x: (x, float("nan")), "output.1 is the constant nan"),
@@ -262,6 +262,6 @@ def test_results_that_have_no_signature(function: Any, message: str) -> None:
 
 
 def test_sizes_in_the_result_are_refused_where_they_depend_on_the_input() -> None:
-    with pytest.raises(RefusedError, match=r"output\.1 is a SymInt"):
+    with pytest.raises(RefusedError, match=r"output\.1 is of the type SymInt"):
         imported(lambda self, x: (x, x.shape[0]), (T,), {"args": ({0: Dim.DYNAMIC},)})
     assert run(imported(lambda self, x: (x, x.shape[0]), (T,)), T)[1] == 2
