@@ -1,4 +1,4 @@
-"""The gate on every mutant of every model, and on right graphs, as docs/gate.md says."""
+"""The gate on a mutant of each kind of every model, and on right graphs, as docs/gate.md says."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.full
 
 
 def test_the_gate() -> None:
-    results, builds = try_all(list(MODELS))
+    results, builds = try_all(list(MODELS), each=1)
     right = [*builds, *(alarm for result in results for alarm in result.right)]
     assert len(right) >= 200
     assert [alarm for alarm in right if not alarm.passed] == []

@@ -146,17 +146,17 @@ def _note(trial: Trial) -> str:
         found = f"no input of the gate shows it; on others {trial.elsewhere:.2g} of the largest value"
     else:
         found = (
-            f"{trial.ratio:.2f} of the bound ({trial.case}); in float64 {trial.seen:.2g} of the largest value"
+            f"{trial.ratio:.2f} of the bound ({trial.case}); it changes {trial.seen:.2g} of the largest value"
         )
     return f"- {trial.model}, {trial.kind}, `{trial.where}`: {found}"
 
 
-def try_all(names: Sequence[str]) -> tuple[list[Result], list[Alarm]]:
-    """Try the models, two at a time, and build the tiny ones."""
+def try_all(names: Sequence[str], each: int = EACH) -> tuple[list[Result], list[Alarm]]:
+    """Try ``each`` mutants of a kind of the models, two models at a time, and build the tiny ones."""
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(2, mp_context=context, max_tasks_per_child=1) as pool:
         building = [pool.submit(build_right, seed) for seed in range(BUILDS)]
-        pending = [pool.submit(try_model, name) for name in names]
+        pending = [pool.submit(try_model, name, each) for name in names]
         return [each.result() for each in pending], [alarm for each in building for alarm in each.result()]
 
 
