@@ -17,13 +17,13 @@ def test_names_the_first_wrong_value_and_saves_a_reproduction(cli, folder: Path,
     changed = source(WRONG, ("def accuracy", "def _"))
     done = cli("check", "bundle", changed, "--bisect")
     assert done.code == 1
-    line = next(line for line in done.out.splitlines() if "aten.relu" in line)
-    assert line.startswith("the model itself (with first): aten.relu: max abs ")
+    line = next(line for line in done.out.splitlines() if "aten.linear" in line)
+    assert line.startswith("first (with the model itself): aten.linear: max abs ")
     assert line.endswith("; nothing is computed before it; variant.py:18")
     assert "\nreproduction: bundle.bisect, python run.py\n" in done.out
     found = cli("check", "bundle", changed, "--bisect", "--json").document("check")["bisect"]
     assert found["kind"] == "value"
-    assert (found["module"], found["op"], found["line"]) == ("", "aten.relu", "variant.py:18")
+    assert (found["module"], found["op"], found["line"]) == ("first", "aten.linear", "variant.py:18")
     assert found["figures"]["max_abs"] > 1e-3
     run = subprocess.run(
         [sys.executable, "run.py"], cwd=folder / "bundle.bisect", capture_output=True, text=True, check=True
