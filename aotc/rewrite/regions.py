@@ -84,7 +84,7 @@ def _put_back(after: ir.Model, before: ir.Model, region: Region) -> None:
         value.replace_all_uses_with(target[str(value.name)])
     for value in list(old.initializers.values()):
         _adopt(after.graph, value, names)
-    nodes = list(old)
+    nodes, taken = list(old), {node.name for node in after.graph.all_nodes()}
     end = old.outputs[0]
     old.outputs.clear()
     old.remove(nodes)
@@ -92,6 +92,8 @@ def _put_back(after: ir.Model, before: ir.Model, region: Region) -> None:
         for value in node.outputs:
             if value.name and value is not end:
                 value.name = names.fresh(value.name)
+        while node.name in taken:  # what it stands for may still be needed for another of its outputs
+            node.name = f"{node.name}_again"
     after.graph.extend(nodes)
     if replaced.is_initializer():
         del after.graph.initializers[region.value]

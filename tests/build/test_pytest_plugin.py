@@ -112,7 +112,7 @@ def test_the_failure_says_everything(example) -> None:
     pattern = (
         r"AssertionError: error\[parity\]: \d+ of \d+ cases fail; worst: differs on .*: scores: max abs \S+ "
         r"is \S+ times the bound \(model\S*\.onnx\)\n"
-        r"  where: inputs saved to (\S+/aotc-1\.failed\.npz)\n"
+        r"  where: inputs saved to (\S+/aotc-1\.failed\.npz); report: \S+/aotc-1\.failed\.html\n"
         r"  fix: aotc check \S+/ranker\.py --inputs (\S+) --bisect\n"
         r"  output scores on .* \(model\S*\.onnx\): max abs \S+ is \S+ times the bound; bound 0\.00e\+00\n"
         r"  again: pytest tests/test_ranker\.py::test_a_bound_that_nothing_holds"
