@@ -44,11 +44,9 @@ def test_a_wrong_pass_publishes_nothing(
 
 @pytest.mark.parametrize("kind", ["weight times 1.01", "switch", "gates swapped"])
 def test_a_wrong_pass_is_put_back_region_by_region(
-    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(pipeline.LOWER, "ort-cpu", (*pipeline.LOWER["ort-cpu"], Wrong(kind)))
     out = tmp_path / "bundle"
     assert main.run(["build", str(SOURCE), "-o", str(out), "--threads", "1"]) == 0
-    capsys.readouterr()
-    assert main.run(["inspect", str(out)]) == 0
-    assert "the new form of " in capsys.readouterr().out
+    assert "the new form of " in (out / "bundle.json").read_text(encoding="utf-8")
