@@ -145,7 +145,7 @@ def test_a_part_that_differs_publishes_nothing_and_its_inputs_fail_again(
     with pytest.raises(ParityError, match=r"part 'decoder': .* cases fail; worst: differs on") as caught:
         parts.build(load(path), OPTIONS, tmp_path / "dist")
     saved = tmp_path / "dist.decoder.failed.npz"
-    assert caught.value.hint == f"aotc check {path}:decoder --inputs {saved}"
+    assert caught.value.hint == f"aotc check {path}:decoder --inputs {saved} --bisect"
     assert {part: v.passed for part, v in caught.value.verdict.parts.items()} == {
         "encoder": True,
         "decoder": False,

@@ -138,7 +138,7 @@ def test_branches_that_no_run_took_are_told(tmp_path: Path) -> None:
     nodes = [Node("If", ["c"], ["y"], name="outer", then_branch=side("p"), else_branch=side("q"))]
     inputs = [info("x", X.shape), info("c", [], "bool"), info("d", [], "bool")]
     path = save(tmp_path / "m.onnx", nodes, inputs, [info("y", X.shape)])
-    graph = WideGraph(onnx.load(path), tmp_path, 1)
+    graph = WideGraph.of_file(onnx.load(path), tmp_path, 1)
     assert graph.untaken() == []
     graph.run({"x": X, "c": np.array(True), "d": np.array(True)})
     assert graph.untaken() == ["else_branch of If 'outer'", "else_branch of If 'inner_p'"]
