@@ -43,7 +43,7 @@ def test_classes_of_errors_are_in_one_file() -> None:
         for match in pattern.finditer(path.read_text(encoding="utf-8"))
         if path != ROOT / "aotc/errors.py"
     }
-    # It carries a verdict; _Done is no error and ends a run early. Every other class belongs in aotc/errors.py.
+    # It carries a verdict; _Done is no error, it ends a run early. Other classes belong in aotc/errors.py.
     assert found == {"ParityError", "_Done"}
 
 
