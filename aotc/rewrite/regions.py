@@ -92,7 +92,8 @@ def _put_back(after: ir.Model, before: ir.Model, region: Region) -> None:
         for value in node.outputs:
             if value.name and value is not end:
                 value.name = names.fresh(value.name)
-        while node.name and node.name in taken:  # what it stands for may still be needed for another of its outputs
+        # What it stands for may still be needed, for another of its outputs.
+        while node.name and node.name in taken:
             node.name = f"{node.name}_again"
     after.graph.extend(nodes)
     if replaced.is_initializer():
