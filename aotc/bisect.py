@@ -21,6 +21,7 @@ from aotc.export.onnx_source import OnnxSource
 from aotc.ir.prefix import cuts, needed, part
 from aotc.oracle import Oracle
 from aotc.parity.findings import AnyFinding, Finding, PassFinding
+from aotc.parity.golden import Expected
 from aotc.parity.inner_values import InnerValues, ProgramValues
 from aotc.parity.inputs import Feeds
 from aotc.parity.metrics import compare
@@ -168,11 +169,11 @@ def find_pass(source: AnySource, options: Options, question: Question) -> PassFi
     oracle = Oracle(question.threads or 0)
     question.progress("bisect", "import")
     imported = import_source(source, oracle)
+    expected = _expected(imported.reference, question)
     with tempfile.TemporaryDirectory(prefix="aotc-") as folder:
         for stage, graph in _stages(imported, options, Path(folder), oracle, question):
             question.progress("bisect", stage)
-            outputs = [spec.name for spec in imported.reference.signature.outputs]
-            if (detail := _why_wrong(graph.run, outputs, imported.reference, question)) is not None:
+            if (detail := _why_wrong(graph.run, expected)) is not None:
                 first = wrong_program(imported.reference, imported.inner, question) or search_graph(
                     graph, imported.inner, question
                 )
@@ -215,17 +216,25 @@ def session_graph(
     return Graph(name, model, weights, run)
 
 
-def _why_wrong(run: Run, outputs: Sequence[str], reference: ReferenceModel, question: Question) -> str | None:
-    """Return how the outputs differ from the reference's, or why there are none; None if they agree."""
+def _expected(reference: ReferenceModel, question: Question) -> dict[str, Expected]:
+    """Return the reference's outputs with their bounds.
+
+    Raises:
+        UsageError: It refuses the inputs.
+    """
     expected = expect(reference, question.feeds, question.bounds)
     if isinstance(expected, str):
         raise UsageError(f"there is no right value to search for: eager {expected}", slug="bisect")
+    return expected
+
+
+def _why_wrong(run: Run, expected: Mapping[str, Expected]) -> str | None:
+    """Return how the outputs differ from what is expected, or why there are none; None if they agree."""
     try:
-        got = run(outputs)
+        got = run(list(expected))
     except AotcError as error:
         return f"it does not run: {error.message}"
-    for name in outputs:
-        want = expected[name]
+    for name, want in expected.items():
         figures = compare(name, got[name], want.value, want.tolerance, want.unstable)
         if not figures.passed:
             return f"the output '{name}' differs: {figures.reason}"
@@ -235,8 +244,9 @@ def _why_wrong(run: Run, outputs: Sequence[str], reference: ReferenceModel, ques
 def wrong_program(reference: ReferenceModel, inner: InnerValues, question: Question) -> Finding | None:
     """Search the program that a graph was translated from; None if it computes what eager computes."""
     if isinstance(reference, Eager) and isinstance(inner, ProgramValues):
-        outputs = [spec.name for spec in reference.signature.outputs if spec.name in inner.names]
-        if _why_wrong(lambda names: inner.run(question.feeds, names), outputs, reference, question):
+        expected = _expected(reference, question)
+        known = {name: want for name, want in expected.items() if name in inner.names}
+        if _why_wrong(lambda names: inner.run(question.feeds, names), known):
             return first_wrong_module(reference, inner, question.feeds)
     return None
 

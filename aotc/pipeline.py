@@ -37,6 +37,7 @@ from aotc.report.failed import failed_gate
 from aotc.rewrite import Context, DumpObserver, Pass, run_passes
 from aotc.rewrite.registry import find
 from aotc.seal import BuildResult, draft, seal
+from aotc.signature import Signature
 from aotc.sources import AnySource, import_source
 
 OPTIMISE: tuple[Pass, ...] = (
@@ -109,7 +110,7 @@ def build(
         portable = emit_portable(model, staging.path)
         after = count_by_module(model)
         inside = ModuleResults.record(model, imported.inner, signature, references, cases)
-        notes = (*source.notes, *imported.notes, *eager.untried(), *map(_unread, unread_guards(signature)))
+        notes = (*source.notes, *imported.notes, *eager.untried(), *inside.notes, *_unread(signature))
         reference = eager.name
         del eager, model, imported, checks
         gc.collect()
@@ -136,8 +137,9 @@ def build(
     return BuildResult(out, description, verdict, tuple(records), notes)
 
 
-def _unread(guard: str) -> str:
-    return f"the graph is for sizes where {guard}: a condition that aotc cannot evaluate, and does not check"
+def _unread(signature: Signature) -> tuple[str, ...]:
+    text = "the graph is for sizes where {}: a condition that aotc cannot evaluate, and does not check"
+    return tuple(map(text.format, unread_guards(signature)))
 
 
 class _Clock:

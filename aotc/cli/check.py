@@ -115,7 +115,8 @@ def _hint(
         paths = " ".join(str(path) for path in (directory, source) if path is not None)
         return f"aotc check {paths}{given} --bisect, which finds the first wrong value"
     if directory is None:
-        return "aotc inspect and the report beside the inputs have more; please report a model like it"
+        stage = f"aotc check {source} --inputs {inputs} --bisect passes, which names the stage at fault"
+        return stage if mode == "values" else "look for what forward does only while exported, or report it"
     return "aotc build again, if the weights changed since; model() must make the same ones at every call"
 
 

@@ -20,8 +20,6 @@ from aotc.errors import AotcError, InternalError, MissingError, StorageError, Us
 from aotc.text import shown_path
 
 _INTERRUPTED = 130
-_STOPPED = "interrupted"
-"""The name in CI's file; the terminal gets the word alone."""
 
 
 class Terminated(SystemExit):
@@ -48,7 +46,7 @@ def report(error: BaseException, args: Sequence[str], context: click.Context | N
     if isinstance(error, KeyboardInterrupt | click.Abort | Terminated):
         with contextlib.suppress(OSError):
             click.echo("interrupted", err=True)
-        _leave_for_ci(AotcError("interrupted", slug=_STOPPED), args, context)
+        _leave_for_ci(AotcError("interrupted", slug="interrupted"), args, context)
         return int(str(error.code)) if isinstance(error, Terminated) else _INTERRUPTED
     expected = as_expected(error)
     code = InternalError.exit_code if expected is None else expected.exit_code

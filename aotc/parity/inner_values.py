@@ -39,11 +39,6 @@ class Origin:
     op: str
     line: str
 
-    def __str__(self) -> str:
-        """Return ``encoder.layer.3.attention.self: aten.softmax (modeling_bert.py:321)``."""
-        text = f"{self.module}: {self.op}" if self.module else self.op
-        return f"{text} ({self.line})" if self.line else text
-
 
 class InnerValues(abc.ABC):
     """A reference that can be asked for inner values; ``names`` are those that it has."""

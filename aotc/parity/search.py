@@ -38,10 +38,9 @@ class _Probe:
 
 @dataclasses.dataclass(frozen=True)
 class Difference:
-    """Where a graph goes wrong: everything that crosses ``before`` agrees, ``value`` behind it does not."""
+    """Where a graph goes wrong: all that crosses ``before`` agrees, ``value`` behind it does not."""
 
     before: Cut
-    after: Cut
     value: str
     figures: OutputFigures | None
     detail: str | None
@@ -114,9 +113,7 @@ def first_difference(
     # A value that crosses both cuts agreed at the first; where only such a one is left, it was at its bound.
     made = [name for name in cuts[high].values if name in wrong and name not in before.values] or list(wrong)
     name = made[0] if made else cuts[high].values[-1]
-    return Difference(
-        before, cuts[high], name, wrong.get(name), probes[high].detail, ratio, probes=len(probes)
-    )
+    return Difference(before, name, wrong.get(name), probes[high].detail, ratio, probes=len(probes))
 
 
 def _compare_cut(
