@@ -160,7 +160,8 @@ def find_pass(source: AnySource, options: Options, question: Question) -> PassFi
     with tempfile.TemporaryDirectory(prefix="aotc-") as folder:
         for stage, graph in _stages(imported, options, Path(folder), oracle, question):
             question.progress("bisect", stage)
-            if (detail := _why_wrong(graph.run, imported.reference, question)) is not None:
+            outputs = [spec.name for spec in imported.reference.signature.outputs]
+            if (detail := _why_wrong(graph.run, outputs, imported.reference, question)) is not None:
                 first = search_graph(graph, imported.reference, imported.inner, question)
                 return PassFinding(stage=stage, detail=detail, first=first)
     return None
@@ -201,16 +202,17 @@ def session_graph(
     return Graph(name, model, weights, run)
 
 
-def _why_wrong(run: Run, reference: ReferenceModel, question: Question) -> str | None:
+def _why_wrong(run: Run, outputs: Sequence[str], reference: ReferenceModel, question: Question) -> str | None:
     """Return how the outputs differ from the reference's, or why there are none; None if they agree."""
     expected = expect(reference, question.feeds, question.bounds)
     if isinstance(expected, str):
         raise UsageError(f"there is no right value to search for: eager {expected}", slug="bisect")
     try:
-        got = run(list(expected))
+        got = run(outputs)
     except AotcError as error:
         return f"it does not run: {error.message}"
-    for name, want in expected.items():
+    for name in outputs:
+        want = expected[name]
         figures = compare(name, got[name], want.value, want.tolerance, want.unstable)
         if not figures.passed:
             return f"the output '{name}' differs: {figures.reason}"
@@ -223,7 +225,7 @@ def search_graph(
     """Search one graph; where the program that it was translated from is wrong already, search that."""
     if isinstance(reference, Eager) and isinstance(inner, ProgramValues):
         outputs = [spec.name for spec in reference.signature.outputs if spec.name in inner.names]
-        if _why_wrong(lambda _: inner.run(question.feeds, outputs), reference, question):
+        if _why_wrong(lambda names: inner.run(question.feeds, names), outputs, reference, question):
             return first_wrong_module(reference, inner, question.feeds)
     found = first_difference(
         cuts(graph.model.graph, inner.names),

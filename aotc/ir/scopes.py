@@ -43,9 +43,9 @@ def source_line(node: ir.Node) -> str:
 def line_of_stack(stack: str) -> str:
     """Return ``file.py:line`` of the innermost frame of a stack trace that is not torch's own; empty if none.
 
-    Where every frame is torch's, the innermost of all.
+    Where every frame is torch's, the innermost of all. Code that torch wrote itself has no file.
     """
-    frames = list(_FRAME.finditer(stack))
+    frames = [frame for frame in _FRAME.finditer(stack) if not frame["file"].startswith("<eval_with_key>")]
     own = [frame for frame in frames if not _TORCH.search(frame["file"])] or frames
     return f"{own[-1]['file'].rsplit('/', 1)[-1]}:{own[-1]['line']}" if own else ""
 

@@ -77,13 +77,15 @@ class ProgramValues(InnerValues):
 
     def __init__(self, program: ExportedProgram, inputs: Sequence[str], outputs: Sequence[str]) -> None:
         self._program, self._inputs = program, inputs
-        self._nodes: dict[str, tuple[fx.Node, int | None]] = {}
+        computed: dict[str, tuple[fx.Node, int | None]] = {}
+        given: dict[str, tuple[fx.Node, int | None]] = {}
         for node in program.graph.nodes:
-            if node.op == "call_function":
-                self._nodes.update(_names(node))
-        for name, spec in zip(outputs, program.graph_signature.output_specs, strict=True):
-            if (found := self._nodes.get(spec.arg.name)) is not None:  # an output may be an input
-                self._nodes[name] = found
+            (computed if node.op == "call_function" else given).update(_names(node))
+        known = given | computed  # an output may be an input or a weight
+        named = zip(outputs, program.graph_signature.output_specs, strict=True)
+        self._nodes = computed | {
+            name: known[spec.arg.name] for name, spec in named if spec.arg.name in known
+        }
         self.names = frozenset(self._nodes)
 
     def run(self, feeds: Mapping[str, Array], wanted: Collection[str]) -> Values:
@@ -166,13 +168,23 @@ def _is_floating(node: fx.Node) -> bool:
 
 
 def _names(node: fx.Node) -> dict[str, tuple[fx.Node, int | None]]:
-    """Return the names that the tensors of ``node`` have in the graph, and where in its result they are."""
-    import torch
+    """Return the names that the tensors of ``node`` have in the graph, and where in its result they are.
 
+    Without those that the graph has in another form, or numpy in none: complex ones, bfloat16, float8.
+    """
     value = node.meta.get("val")
     if isinstance(value, list | tuple):  # the exporter's names of the entries of a split
-        return {f"{node.name}_split_{index}": (node, index) for index in range(len(value))}
-    return {node.name: (node, None)} if isinstance(value, torch.Tensor) else {}
+        entries = enumerate(value)
+        return {f"{node.name}_split_{index}": (node, index) for index, e in entries if _is_comparable(e)}
+    return {node.name: (node, None)} if _is_comparable(value) else {}
+
+
+def _is_comparable(value: Any) -> bool:
+    import torch
+
+    if not isinstance(value, torch.Tensor) or value.dtype.is_complex:
+        return False
+    return not value.dtype.is_floating_point or value.dtype in (torch.float16, torch.float32, torch.float64)
 
 
 class OnnxValues(InnerValues):

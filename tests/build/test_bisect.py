@@ -267,6 +267,57 @@ def test_what_the_exporter_made_wrong_is_not_blamed_on_a_pass(tmp_path: Path) ->
     assert (found.first.graph, found.first.module) == ("torch.export", "second")
 
 
+class Kinds(nn.Module):
+    """Two layers around something whose values are not all comparable by name."""
+
+    def __init__(self, inner: str) -> None:
+        super().__init__()
+        self.first, self.second, self.inner = nn.Linear(8, 8), nn.Linear(8, 8), inner
+        self.rnn = nn.LSTM(8, 4, bidirectional=True, batch_first=True)
+        self.narrow = nn.Identity()
+
+    def forward(self, x: torch.Tensor, unused: torch.Tensor) -> Any:
+        y = getattr(self, f"_{self.inner}")(self.first(x))
+        return x, self.second(y), self.second.bias, self.second(y)
+
+    def _lstm(self, y: torch.Tensor) -> torch.Tensor:
+        return self.rnn(y)[0]
+
+    def _bfloat16(self, y: torch.Tensor) -> torch.Tensor:
+        return self.narrow(y.bfloat16()).float() * 2
+
+    def _complex(self, y: torch.Tensor) -> torch.Tensor:
+        turned = torch.view_as_complex(y.reshape(3, 4, 4, 2)) * torch.polar(torch.ones(4), torch.ones(4))
+        return torch.view_as_real(turned).flatten(2)
+
+    def _cond(self, y: torch.Tensor) -> torch.Tensor:
+        return torch.cond(y.sum() > 0, lambda z: z * 2, lambda z: z - 1, (y,))
+
+    def _pieces(self, y: torch.Tensor) -> torch.Tensor:
+        one, two = y.chunk(2, -1)
+        return torch.cat([one.topk(4)[0], two.sort(-1)[0]], -1)
+
+
+@pytest.mark.parametrize("inner", ["lstm", "bfloat16", "complex", "cond", "pieces"])
+@pytest.mark.parametrize("weight", ["first.weight", "second.bias"])
+def test_kinds_of_values(inner: str, weight: str, tmp_path: Path) -> None:
+    """Values without a like in numpy, several results of one operator, outputs that are inputs or weights."""
+    torch.manual_seed(0)
+    source = tiny_models.source(Kinds(inner), (torch.randn(3, 4, 8), torch.randn(2)))
+    imported = import_source(source, ORACLE)
+    run_passes(imported.model, passes_of(Options()), Context(ORACLE))
+    question = bisect.Question(imported.given[0][2], {}, tmp_path / "found", threads=1)
+    model = Built(imported, tmp_path, emit_portable(imported.model, tmp_path), question)
+    assert model.find() is None
+    with torch.no_grad():
+        model.module.get_parameter(weight).mul_(1.3)
+    found = model.find()
+    assert found is not None
+    path = weight.partition(".")[0]
+    assert path in (found.module, *found.merged) or found.value == "output.2", str(found)
+    assert found.line.partition(":")[0] in ("test_bisect.py", ""), str(found)
+
+
 def test_a_right_build_has_no_guilty_pass(tmp_path: Path) -> None:
     question = bisect.Question({"x": np.ones((3, 8), np.float32)}, {}, tmp_path / "found", threads=1)
     assert bisect.find_pass(tiny_models.mlp(), Options(), question) is None

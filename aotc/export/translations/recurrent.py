@@ -119,7 +119,7 @@ def _stacked(values: list[Any]) -> Any:
 
 @functools.cache
 def _operators() -> dict[str, Any]:
-    """Define one operator a kind, which tracing takes as a whole; only its shapes are known to torch."""
+    """Define one operator a kind, which tracing takes as a whole, and which runs as torch's own."""
     import torch
 
     def shapes(x: torch.Tensor, states: list[torch.Tensor], *args: Any) -> Any:
@@ -127,10 +127,15 @@ def _operators() -> dict[str, Any]:
         width = states[0].shape[2] * (2 if bidirectional else 1)
         return x.new_empty((*x.shape[:2], width)), *(state.new_empty(state.shape) for state in states)
 
+    def run(name: str, x: Any, states: Any, params: Any, biases: bool, layers: int, *rest: bool) -> Any:
+        first = states if name == "lstm" else states[0]
+        return getattr(torch, name)(x, first, params, biases, layers, 0.0, False, *rest)
+
     for name, states in _STATES.items():
         returns = ", ".join(["Tensor"] * (1 + states))
         torch.library.define(f"aotc::{name}", f"(Tensor x, Tensor[] states, {_ARGUMENTS}) -> ({returns})")
         torch.library.register_fake(f"aotc::{name}", shapes)
+        torch.library.impl(f"aotc::{name}", "CPU", functools.partial(run, name))
     return {name: getattr(torch.ops.aotc, name).default for name in _STATES}
 
 
