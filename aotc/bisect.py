@@ -133,7 +133,11 @@ def find_value(bundle: OpenBundle, file: str, source: AnySource, question: Quest
     eager, inner = inner_values(source, bundle, Oracle(question.threads or 0))
     entry = next(engine for engine in bundle.description.engines if engine.file == file)
     weights = {name: bundle.buffer(name) for name in {tensor.file for tensor in entry.tensors}}
-    return search_graph(session_graph(file, bundle.buffer(file), weights, question), eager, inner, question)
+    if (wrong := wrong_program(eager, inner, question)) is not None:
+        return wrong
+    portable = onnx.load_model_from_string(bytes(bundle.buffer(bundle.description.engines[0].file)))
+    inner = inner.of_bundle(ir.from_proto(portable).graph)
+    return search_graph(session_graph(file, bundle.buffer(file), weights, question), inner, question)
 
 
 def find_value_of_source(source: AnySource, options: Options, question: Question) -> Finding | None:
@@ -145,8 +149,10 @@ def find_value_of_source(source: AnySource, options: Options, question: Question
         *_, portable, optimised = (
             graph for _, graph in _stages(imported, options, Path(folder), oracle, question)
         )
-        return search_graph(portable, imported.reference, imported.inner, question) or search_graph(
-            optimised, imported.reference, imported.inner, question
+        return (
+            wrong_program(imported.reference, imported.inner, question)
+            or search_graph(portable, imported.inner, question)
+            or search_graph(optimised, imported.inner, question)
         )
 
 
@@ -162,7 +168,9 @@ def find_pass(source: AnySource, options: Options, question: Question) -> PassFi
             question.progress("bisect", stage)
             outputs = [spec.name for spec in imported.reference.signature.outputs]
             if (detail := _why_wrong(graph.run, outputs, imported.reference, question)) is not None:
-                first = search_graph(graph, imported.reference, imported.inner, question)
+                first = wrong_program(imported.reference, imported.inner, question) or search_graph(
+                    graph, imported.inner, question
+                )
                 return PassFinding(stage=stage, detail=detail, first=first)
     return None
 
@@ -219,14 +227,17 @@ def _why_wrong(run: Run, outputs: Sequence[str], reference: ReferenceModel, ques
     return None
 
 
-def search_graph(
-    graph: Graph, reference: ReferenceModel, inner: InnerValues, question: Question
-) -> Finding | None:
-    """Search one graph; where the program that it was translated from is wrong already, search that."""
+def wrong_program(reference: ReferenceModel, inner: InnerValues, question: Question) -> Finding | None:
+    """Search the program that a graph was translated from; None if it computes what eager computes."""
     if isinstance(reference, Eager) and isinstance(inner, ProgramValues):
         outputs = [spec.name for spec in reference.signature.outputs if spec.name in inner.names]
         if _why_wrong(lambda names: inner.run(question.feeds, names), outputs, reference, question):
             return first_wrong_module(reference, inner, question.feeds)
+    return None
+
+
+def search_graph(graph: Graph, inner: InnerValues, question: Question) -> Finding | None:
+    """Search one graph, of a program that is right."""
     found = first_difference(
         cuts(graph.model.graph, inner.names),
         graph.run,

@@ -33,6 +33,7 @@ from aotc.parity.inputs import Feeds
 from aotc.parity.onnx_float64 import WideGraph
 from aotc.parity.onnx_reference import OnnxReference
 from aotc.parity.reference import Eager, ReferenceModel
+from aotc.signature import Signature
 
 AnySource = Source | OnnxSource
 Dims = Mapping[str, Sizes]
@@ -160,11 +161,11 @@ def import_source(source: AnySource, oracle: Oracle) -> Import:
     imported = with_index_ranges(imported, Eager(module, imported.rebuild, imported.signature).raises)
     eager = Eager(module, imported.rebuild, imported.signature)
     given = tuple(given_inputs(source, module, imported.signature, eager.run))
-    return Import(imported.model, eager, _program_values(imported), given, imported.notes)
+    inner = _program_values(imported, imported.signature)
+    return Import(imported.model, eager, inner, given, imported.notes)
 
 
-def _program_values(imported: Imported) -> InnerValues:
-    signature = imported.signature
+def _program_values(imported: Imported, signature: Signature) -> InnerValues:
     names = [spec.name for spec in signature.inputs], [spec.name for spec in signature.outputs]
     return ProgramValues(imported.program, *names)
 
@@ -179,7 +180,8 @@ def inner_values(source: AnySource, bundle: OpenBundle, oracle: Oracle) -> tuple
     reference, _ = reference_again(source, bundle, oracle)
     if isinstance(source, OnnxSource):
         return reference, OnnxValues(read_source(source), source.file.parent, oracle)
-    return reference, _program_values(import_module(source.model(), source))
+    imported = import_module(source.model(), source)
+    return reference, _program_values(imported, bundle.description.signature)
 
 
 def reference_again(

@@ -67,7 +67,10 @@ class Built:
         content = ir.to_proto(model).SerializeToString()
         weights = map_files(self.folder, self.entry)
         graph = bisect.session_graph(self.entry.file, content, weights, self.question)
-        return bisect.search_graph(graph, self.imported.reference, self.imported.inner, self.question)
+        inner = self.imported.inner
+        return bisect.wrong_program(self.imported.reference, inner, self.question) or bisect.search_graph(
+            graph, inner, self.question
+        )
 
 
 def build(name: str, folder: Path) -> Built:
@@ -265,6 +268,69 @@ def test_what_the_exporter_made_wrong_is_not_blamed_on_a_pass(tmp_path: Path) ->
     assert found.stage == "import"
     assert found.first is not None
     assert (found.first.graph, found.first.module) == ("torch.export", "second")
+
+
+@pytest.mark.parametrize("name", [*HF, *OWN])
+def test_an_unchanged_program_has_the_names_of_the_bundle(name: str, built: Callable[[str], Built]) -> None:
+    model = built(name)
+    graph = ir.load(model.folder / model.entry.file).graph
+    inner = model.imported.inner
+    assert inner.of_bundle(graph).names == inner.names
+
+
+class Block(nn.Module):
+    def __init__(self, kind: str) -> None:
+        super().__init__()
+        self.linear, self.kind = nn.Linear(8, 8), kind
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.linear(x)
+        match self.kind:
+            case "another operator first":
+                y = y * 1.0
+            case "operators after one another":
+                y = (y + 0) * 1.0 * 1.0
+            case "another spelling":
+                return (x + y / 2) * 1.5
+        return (x + 0.5 * y) * 1.5
+
+
+class Blocks(nn.Module):
+    def __init__(self, kinds: list[str]) -> None:
+        super().__init__()
+        self.blocks = nn.Sequential(*map(Block, kinds))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.blocks(x)
+
+
+@pytest.mark.parametrize("changed", [0, 2])
+@pytest.mark.parametrize(
+    "kind", ["another operator first", "operators after one another", "another spelling"]
+)
+def test_operators_that_shift_the_names_are_not_blamed(
+    kind: str, changed: int, tmp_path: Path
+) -> None:
+    """The source was written in another way since the bundle was built, which computes the same."""
+    x = (torch.ones(3, 8),)
+    torch.manual_seed(0)
+    before = import_source(tiny_models.source(Blocks([""] * 4), x), ORACLE)
+    torch.manual_seed(0)
+    kinds = [kind if index == changed else "" for index in range(4)]
+    now = import_source(tiny_models.source(Blocks(kinds), x), ORACLE)
+    question = bisect.Question(before.given[0][2], {}, tmp_path / "found", threads=1)
+    model = Built(now, tmp_path, emit_portable(before.model, tmp_path), question)
+    inner = now.inner.of_bundle(ir.load(tmp_path / model.entry.file).graph)
+    model = dataclasses.replace(model, imported=dataclasses.replace(now, inner=inner))
+    assert model.find() is None
+    for fault in range(4):
+        weight = model.module.get_parameter(f"blocks.{fault}.linear.weight")
+        with torch.no_grad():
+            weight.mul_(1.25)
+            found = model.find()
+            weight.div_(1.25)
+        assert found is not None
+        assert found.module == f"blocks.{fault}.linear", str(found)
 
 
 class Kinds(nn.Module):
