@@ -161,8 +161,8 @@ def import_source(source: AnySource, oracle: Oracle) -> Import:
     imported = with_index_ranges(imported, Eager(module, imported.rebuild, imported.signature).raises)
     eager = Eager(module, imported.rebuild, imported.signature)
     given = tuple(given_inputs(source, module, imported.signature, eager.run))
-    inner = _program_values(imported, imported.signature)
-    return Import(imported.model, eager, inner, given, imported.notes)
+    values = _program_values(imported, imported.signature)
+    return Import(imported.model, eager, values, given, imported.notes)
 
 
 def _program_values(imported: Imported, signature: Signature) -> InnerValues:

@@ -50,7 +50,7 @@ class InnerValues(abc.ABC):
 
     names: frozenset[str]
 
-    def of_bundle(self, built: ir.Graph) -> InnerValues:  # noqa: ARG002 - what a kind of source may need
+    def of_bundle(self, built: ir.Graph) -> InnerValues:
         """Return the same by the names that values have in a bundle, of whose source this may be a change.
 
         Args:

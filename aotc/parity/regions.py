@@ -72,9 +72,13 @@ class RegionValidator:
     def _values(self, before: ir.Model, regions: Collection[Region], feeds: Feeds) -> Feeds | None:
         """Return what goes into the regions and comes out of them; None if the graph refuses ``feeds``."""
         inner = {name for region in regions for name in (*region.inputs, region.value)} - feeds.keys()
-        model = part(before, [], sorted(inner))
+        weights = {name: before.graph.initializers.get(name) for name in inner}
+        held = {name: np.asarray(w.const_value.numpy()) for name, w in weights.items() if w and w.const_value}
+        if not (computed := inner - held.keys()):
+            return {**held, **feeds}
+        model = part(before, [], sorted(computed))
         try:
-            return {**self._oracle.run(model, needed(model, feeds)), **feeds}
+            return {**held, **self._oracle.run(model, needed(model, feeds)), **feeds}
         except RefusedError:
             return None
 
@@ -121,11 +125,13 @@ def _key(region: Region) -> bytes | None:
     if region.weights or any(True for node in nodes for _ in subgraphs(node)):
         return None
     numbers: dict[str, int] = {}
-    steps = [(_value(v, numbers) for v in node.inputs) for node in nodes]
-    texts = [
-        (node.domain, node.op_type, *map(attribute_key, node.attributes.values()), *step)
-        for node, step in zip(nodes, steps, strict=True)
-    ]
+    texts = []
+    for node in nodes:
+        attributes = [attribute_key(attribute) for attribute in node.attributes.values()]
+        read = [_value(value, numbers) for value in node.inputs]
+        made = [numbers.setdefault(str(value.name), len(numbers)) for value in node.outputs]
+        texts.append((node.domain, node.op_type, *attributes, read, made))
+    texts.append((numbers[region.value],))
     return hashlib.sha256(repr((len(region.old), texts)).encode()).digest()
 
 
@@ -133,7 +139,8 @@ def _value(value: ir.Value | None, numbers: dict[str, int]) -> object:
     if value is None:
         return None
     if value.is_initializer() and (tensor := value.const_value) is not None:
-        content = tensor.tobytes() if tensor.size <= _INLINE_ELEMENTS else b""
+        large = tensor.size > _INLINE_ELEMENTS
+        content = numbers.setdefault(f"tensor {id(tensor)}", len(numbers)) if large else tensor.tobytes()
         return str(tensor.dtype), tuple(tensor.shape.numpy()), content
     return numbers.setdefault(str(value.name), len(numbers)), str(value.dtype), str(value.shape)
 

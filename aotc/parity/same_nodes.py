@@ -20,7 +20,9 @@ from aotc.ir import scopes
 if TYPE_CHECKING:
     from torch import fx
 
-_NODE = re.compile(r"%(?P<name>\w+) : .*?call_function\[target=(?P<target>[^\]]+)\]\((?P<arguments>.*)\)$", re.S)
+_NODE = re.compile(
+    r"%(?P<name>\w+) : .*?call_function\[target=(?P<target>[^\]]+)\]\((?P<arguments>.*)\)$", re.S
+)
 _READ = re.compile(r"%\w+")
 
 
@@ -57,9 +59,9 @@ def names_before(built: ir.Graph, nodes: Sequence[tuple[fx.Node, str]]) -> dict[
         nodes: The nodes of the program in order, each with the path of its module.
     """
     earlier: dict[str, _Node] = {}
-    for node in built:
-        text = node.metadata_props.get(scopes.FX_NODE, "")
-        if (parsed := _Node.parse(text, scopes.module_path(node))) is not None:
+    for step in built:
+        text = step.metadata_props.get(scopes.FX_NODE, "")
+        if (parsed := _Node.parse(text, scopes.module_path(step))) is not None:
             earlier.setdefault(parsed.name, parsed)
     texts = [_Node.parse(str(node.format_node()), module) for node, module in nodes]
     same = 0

@@ -101,10 +101,13 @@ def run_passes(
     records = []
     for index, current in enumerate(passes):
         start = time.perf_counter()
+        interface = _interface(model)
         before = model.clone() if checks.regions is not None else model
         result = _run_one(model, current, context)
         if result.modified:
             verify(model, after=str(current))
+            if _interface(model) != interface:
+                raise InternalError(f"{current} changed the inputs or outputs of the graph")
             if checks.regions is not None:
                 result = _validated(result, model, before, checks.regions)
         seconds = time.perf_counter() - start
@@ -117,14 +120,25 @@ def run_passes(
     return records
 
 
+def _interface(model: ir.Model) -> tuple[list[str | None], list[str | None]]:
+    return [value.name for value in model.graph.inputs], [value.name for value in model.graph.outputs]
+
+
 def _validated(result: PassResult, model: ir.Model, before: ir.Model, validate: Validator) -> PassResult:
     """Put back the regions that are rejected, and tell of them."""
-    refusals = []
-    for rejected in validate(before, model):
-        restore(model, before, rejected.region)
-        refusals.append(Refusal(rejected.reason, describe(rejected.region.old[-1])))
-    if refusals:
-        verify(model, after="what was rejected was put back")
+    rejected = validate(before, model)
+    if not rejected:
+        return result
+    places = [(each.region.value, each.region.old) for each in rejected]
+    refusals = [
+        Refusal(each.reason, describe(old[-1]) if old else value)
+        for each, (value, old) in zip(rejected, places, strict=True)
+    ]
+    if not restore(model, before, [each.region for each in rejected]):
+        value, old = places[0]
+        reason = f"the rest of what the pass rewrote needs the new form of '{value}', and was put back too"
+        refusals.append(Refusal(reason, describe(old[-1])))
+    verify(model, after="what was rejected was put back")
     return dataclasses.replace(result, refusals=(*result.refusals, *refusals))
 
 

@@ -8,7 +8,7 @@ at values that both have too. No pass has to say which regions it rewrote.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 
 import onnx_ir as ir
 
@@ -45,12 +45,40 @@ def changed_regions(before: ir.Model, after: ir.Model) -> list[Region]:
     ]
 
 
-def restore(after: ir.Model, before: ir.Model, region: Region) -> None:
-    """Let ``after`` compute the value of ``region`` as ``before`` does."""
+def restore(after: ir.Model, before: ir.Model, regions: Sequence[Region]) -> bool:
+    """Let ``after`` compute the values of ``regions`` as ``before`` does.
+
+    Returns:
+        Whether that was all: where what is put back would wait for itself, because the pass computes its
+        inputs from its result, everything that the pass changed is put back.
+    """
+    for region in regions:
+        _put_back(after, before, region)
+    try:
+        after.graph.sort()
+        alone = True
+    except ValueError:  # a cycle
+        rest = changed_regions(before, after)
+        for region in rest:
+            _put_back(after, before, region)
+        regions = [*regions, *rest]
+        after.graph.sort()
+        alone = False
+    replaced = {node for region in regions for node in region.new}
+    for node in reversed(after.graph):
+        if node in replaced and all(is_dead(value) for value in node.outputs):
+            remove(node)
+    return alone
+
+
+def _put_back(after: ir.Model, before: ir.Model, region: Region) -> None:
     target = ir.convenience.create_value_mapping(after.graph, include_subgraphs=False)
     source = ir.convenience.create_value_mapping(before.graph, include_subgraphs=False)
-    starts = [source[name] for name in region.inputs]
-    old = ir.convenience.extract(before.graph, starts, [source[region.value]])
+    replaced, original = target[region.value], source[region.value]
+    if original.is_initializer():
+        replaced.const_value = original.const_value
+        return
+    old = ir.convenience.extract(before.graph, [source[name] for name in region.inputs], [original])
     names = Names(after)
     for value in old.inputs:
         value.replace_all_uses_with(target[str(value.name)])
@@ -65,14 +93,9 @@ def restore(after: ir.Model, before: ir.Model, region: Region) -> None:
             if value.name and value is not end:
                 value.name = names.fresh(value.name)
     after.graph.extend(nodes)
-    replaced = target[region.value]
     if replaced.is_initializer():
         del after.graph.initializers[region.value]
     take_over(end, replaced)
-    for node in reversed(region.new):
-        if all(is_dead(value) for value in node.outputs):
-            remove(node)
-    after.graph.sort()
 
 
 def _adopt(graph: ir.Graph, value: ir.Value, names: Names) -> None:
@@ -101,8 +124,10 @@ def _defined(graph: ir.Graph) -> dict[str, ir.Value]:
 
 def _changed(old: ir.Value, new: ir.Value) -> bool:
     mine, theirs = new.producer(), old.producer()
+    if mine is None and theirs is None:  # a weight counts for itself only where nobody reads it
+        return old.is_initializer() and new.is_graph_output() and not _same_constant(old, new)
     if mine is None or theirs is None:
-        return mine is not theirs
+        return True
     if new.index() != old.index() or _text(mine) != _text(theirs):
         return True
     read = zip(_reads(theirs), _reads(mine), strict=True)
@@ -123,13 +148,25 @@ def attribute_key(attribute: ir.Attr) -> object:
     """Return everything that an attribute says."""
     if attribute.is_ref():
         return attribute.name, attribute.ref_attr_name
-    if attribute.type == ir.AttributeType.GRAPH:
-        return attribute.name, tuple(_text(node) for node in attribute.as_graph())
-    if attribute.type == ir.AttributeType.GRAPHS:
-        return attribute.name, tuple(tuple(map(_text, graph)) for graph in attribute.as_graphs())
-    if attribute.type == ir.AttributeType.TENSOR:
-        return attribute.name, attribute.as_tensor().tobytes()
+    match attribute.type:
+        case ir.AttributeType.GRAPH:
+            return attribute.name, _graph_key(attribute.as_graph())
+        case ir.AttributeType.GRAPHS:
+            return attribute.name, *map(_graph_key, attribute.as_graphs())
+        case ir.AttributeType.TENSOR:
+            return attribute.name, _tensor_key(attribute.as_tensor())
+        case ir.AttributeType.TENSORS:
+            return attribute.name, *map(_tensor_key, attribute.as_tensors())
     return attribute.name, str(attribute.value)
+
+
+def _graph_key(graph: ir.Graph) -> object:
+    nodes = [(_text(node), [value.name for value in node.outputs]) for node in graph]
+    return str(([value.name for value in graph.inputs], nodes, [value.name for value in graph.outputs]))
+
+
+def _tensor_key(tensor: ir.TensorProtocol) -> object:
+    return str(tensor.dtype), tuple(tensor.shape.numpy()), tensor.tobytes()
 
 
 def _reads(node: ir.Node) -> Iterator[ir.Value]:

@@ -308,9 +308,7 @@ class Blocks(nn.Module):
 @pytest.mark.parametrize(
     "kind", ["another operator first", "operators after one another", "another spelling"]
 )
-def test_operators_that_shift_the_names_are_not_blamed(
-    kind: str, changed: int, tmp_path: Path
-) -> None:
+def test_operators_that_shift_the_names_are_not_blamed(kind: str, changed: int, tmp_path: Path) -> None:
     """The source was written in another way since the bundle was built, which computes the same."""
     x = (torch.ones(3, 8),)
     torch.manual_seed(0)
