@@ -33,7 +33,6 @@ from aotc.parity.inputs import Feeds
 from aotc.parity.onnx_float64 import WideGraph
 from aotc.parity.onnx_reference import OnnxReference
 from aotc.parity.reference import Eager, ReferenceModel
-from aotc.signature import Signature
 
 AnySource = Source | OnnxSource
 Dims = Mapping[str, Sizes]
@@ -161,27 +160,13 @@ def import_source(source: AnySource, oracle: Oracle) -> Import:
     imported = with_index_ranges(imported, Eager(module, imported.rebuild, imported.signature).raises)
     eager = Eager(module, imported.rebuild, imported.signature)
     given = tuple(given_inputs(source, module, imported.signature, eager.run))
-    values = _program_values(imported, imported.signature)
-    return Import(imported.model, eager, values, given, imported.notes)
+    return Import(imported.model, eager, _program_values(imported), given, imported.notes)
 
 
-def _program_values(imported: Imported, signature: Signature) -> InnerValues:
+def _program_values(imported: Imported) -> InnerValues:
+    signature = imported.signature
     names = [spec.name for spec in signature.inputs], [spec.name for spec in signature.outputs]
     return ProgramValues(imported.program, *names)
-
-
-def inner_values(source: AnySource, bundle: OpenBundle, oracle: Oracle) -> tuple[ReferenceModel, InnerValues]:
-    """Return the reference of a bundle that was built before, and what knows its inner values.
-
-    Raises:
-        CompatibilityError: As ``reference_again``.
-        AotcError: As ``import_source``.
-    """
-    reference, _ = reference_again(source, bundle, oracle)
-    if isinstance(source, OnnxSource):
-        return reference, OnnxValues(read_source(source), source.file.parent, oracle)
-    imported = import_module(source.model(), source)
-    return reference, _program_values(imported, bundle.description.signature)
 
 
 def reference_again(

@@ -61,6 +61,13 @@ def search(
         found = bisect(
             mode, graph, judged, read_npz(inputs), options, bundle=bundle, saved=saved, progress=progress
         )
+    if found is None and mode == "passes" and directory is not None:
+        raise UsageError(
+            "a build of the source as it is now is right after every stage",
+            slug="bisect",
+            where=str(inputs),
+            hint="the bundle is of another source or version: --bisect alone says where it differs",
+        )
     if found is None:
         raise UsageError(
             "run again part by part, the graph agrees everywhere",

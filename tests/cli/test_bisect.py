@@ -49,6 +49,23 @@ def test_passes(cli, folder: Path, source) -> None:
     assert "\nimport: the output 'logits' differs: max abs " in done.out
 
 
+def test_passes_of_a_source_that_changed(cli, folder: Path, source) -> None:
+    done = cli("check", "bundle", source(WRONG), "--bisect", "passes")
+    assert done.code == 2
+    assert done.error.startswith(
+        "error[bisect]: a build of the source as it is now is right after every stage"
+    )
+
+
+def test_an_operator_more_at_an_output(cli, folder: Path, source) -> None:
+    """The value that has the output's place in the bundle is an inner one of the source now."""
+    changed = source(("(self.first(x))))}", "(self.first(x)))) * 1.01}"))
+    done = cli("check", "bundle", changed, "--bisect", "--json")
+    assert done.code == 1, done.err
+    found = done.document("check")["bisect"]
+    assert (found["value"], found["op"]) == ("logits", "aten.mul.Tensor")
+
+
 def test_a_bundle_in_parts(cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "model.py").write_text(parts_model.PARTS)
