@@ -49,6 +49,18 @@ def test_passes(cli, folder: Path, source) -> None:
     assert "\nimport: the output 'logits' differs: max abs " in done.out
 
 
+def test_the_reproduction_shows_another_shape(cli, folder: Path, source) -> None:
+    changed = source(
+        ("torch.relu(self.first(x))", "torch.relu(torch.cat([self.first(x)] * 2)[:1])"),
+        ("def accuracy", "def _"),
+    )
+    assert cli("check", "bundle", changed, "--bisect").code == 1
+    run = subprocess.run(
+        [sys.executable, "run.py"], cwd=folder / "bundle.bisect", capture_output=True, text=True, check=True
+    )
+    assert "instead of float32 (1, 8)" in run.stdout
+
+
 def test_passes_of_a_source_that_changed(cli, folder: Path, source) -> None:
     done = cli("check", "bundle", source(WRONG), "--bisect", "passes")
     assert done.code == 2
