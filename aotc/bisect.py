@@ -28,6 +28,7 @@ from aotc.parity.metrics import compare
 from aotc.parity.module_outputs import first_wrong_module
 from aotc.parity.reference import Eager, ReferenceModel, expect
 from aotc.parity.reproduction import save_reproduction
+from aotc.parity.same_nodes import by_names_of
 from aotc.parity.search import Run, first_difference
 from aotc.parity.tolerance import Tolerance
 from aotc.parity.verdict import CaseVerdict, Verdict
@@ -35,7 +36,7 @@ from aotc.pipeline import passes_of
 from aotc.rewrite import Context, run_passes
 from aotc.runtime.session import run_once
 from aotc.runtime.unsealed import map_files
-from aotc.sources import AnySource, Import, import_source, inner_values
+from aotc.sources import AnySource, Import, import_source
 
 Array = np.ndarray[Any, Any]
 Progress = Callable[[str, str], None]
@@ -115,30 +116,33 @@ def bisect(
         return find_pass(source, options, question)
     if bundle is None:
         return find_value_of_source(source, options, question)
-    return find_value(bundle, engine.engine, source, question)
+    return find_value(bundle, engine.engine, source, options, question)
 
 
-def find_value(bundle: OpenBundle, file: str, source: AnySource, question: Question) -> Finding | None:
+def find_value(
+    bundle: OpenBundle, file: str, source: AnySource, options: Options, question: Question
+) -> Finding | None:
     """Return the first wrong value of the engine ``file`` of a bundle; None if none differs.
 
     Args:
         bundle: Built from this source, or one like it.
         file: One of its engines.
         source: Says what is right.
+        options: Of the bundle's build.
         question: The inputs.
 
     Raises:
         AotcError: As the import of the source.
     """
-    question.progress("bisect", "import")
-    eager, inner = inner_values(source, bundle, Oracle(question.threads or 0))
-    if (wrong := wrong_program(eager, inner, question)) is not None:
+    imported, oracle = _import(source, question)
+    if (wrong := wrong_program(imported.reference, imported.inner, question)) is not None:
         return wrong
-    portable, *_ = engines = bundle.description.engines
-    model = onnx.load_model_from_string(bytes(bundle.buffer(portable.file)))
-    inner = inner.of_bundle(ir.from_proto(model).graph)
+    run_passes(imported.model, passes_of(options), Context(oracle))
+    entries = bundle.description.engines
+    portable = ir.from_proto(onnx.load_model_from_string(bytes(bundle.buffer(entries[0].file))))
+    inner = by_names_of(portable.graph, imported.model.graph, imported.inner)
     # The portable file first: the runtime has fused less in it, so its values are nearer to the modules.
-    for entry in (engine for engine in engines if engine.file in (portable.file, file)):
+    for entry in (entry for entry in entries if entry.file in (entries[0].file, file)):
         weights = {name: bundle.buffer(name) for name in {tensor.file for tensor in entry.tensors}}
         graph = session_graph(entry.file, bundle.buffer(entry.file), weights, question)
         if (found := search_graph(graph, inner, question)) is not None:
@@ -146,11 +150,17 @@ def find_value(bundle: OpenBundle, file: str, source: AnySource, question: Quest
     return None
 
 
+def _import(source: AnySource, question: Question) -> tuple[Import, Oracle]:
+    if isinstance(source, OnnxSource):  # without example inputs it would draw some
+        source = dataclasses.replace(source, inputs=question.feeds)
+    question.progress("bisect", "import")
+    oracle = Oracle(question.threads or 0)
+    return import_source(source, oracle), oracle
+
+
 def find_value_of_source(source: AnySource, options: Options, question: Question) -> Finding | None:
     """Return the first wrong value of the engines that a build of ``source`` gives; None if none differs."""
-    oracle = Oracle(question.threads or 0)
-    question.progress("bisect", "import")
-    imported = import_source(source, oracle)
+    imported, oracle = _import(source, question)
     with tempfile.TemporaryDirectory(prefix="aotc-") as folder:
         *_, portable, optimised = (
             graph for _, graph in _stages(imported, options, Path(folder), oracle, question)
@@ -164,11 +174,7 @@ def find_value_of_source(source: AnySource, options: Options, question: Question
 
 def find_pass(source: AnySource, options: Options, question: Question) -> PassFinding | None:
     """Build ``source`` again and return the first stage that makes it wrong; None if none does."""
-    if isinstance(source, OnnxSource):  # without example inputs it would draw some
-        source = dataclasses.replace(source, inputs=question.feeds)
-    oracle = Oracle(question.threads or 0)
-    question.progress("bisect", "import")
-    imported = import_source(source, oracle)
+    imported, oracle = _import(source, question)
     expected = _expected(imported.reference, question)
     with tempfile.TemporaryDirectory(prefix="aotc-") as folder:
         for stage, graph in _stages(imported, options, Path(folder), oracle, question):

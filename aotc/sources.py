@@ -170,21 +170,6 @@ def _program_values(imported: Imported, signature: Signature) -> InnerValues:
     return ProgramValues(imported.program, *names)
 
 
-def inner_values(source: AnySource, bundle: OpenBundle, oracle: Oracle) -> tuple[ReferenceModel, InnerValues]:
-    """Return the reference of a bundle that was built before, and what knows its inner values.
-
-    Raises:
-        CompatibilityError: As ``reference_again``.
-        AotcError: As ``import_source``.
-    """
-    reference, _ = reference_again(source, bundle, oracle)
-    if isinstance(source, OnnxSource):
-        return reference, OnnxValues(read_source(source), source.file.parent, oracle)
-    assert isinstance(reference, Eager)
-    imported = import_module(reference.module, source)
-    return reference, _program_values(imported, bundle.description.signature)
-
-
 def reference_again(
     source: AnySource, bundle: OpenBundle, oracle: Oracle
 ) -> tuple[ReferenceModel, tuple[Given, ...]]:

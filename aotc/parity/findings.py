@@ -8,15 +8,18 @@ from pydantic import BaseModel, ConfigDict
 
 from aotc.parity.metrics import OutputFigures
 
+_SHOWN = 6
+
 
 class Finding(BaseModel):
     """The first value that differs, in the words of the PyTorch module.
 
     ``graph`` is what was searched: an engine file, the graph after a stage, or ``torch.export`` where its
     program is wrong already. ``figures`` is None where the graph does not run that far; ``detail`` says why.
-    ``merged`` are the modules whose own results the graph no longer has, such as a convolution before its
-    normalisation. ``agreeing`` counts the values that cross the graph just before: all agree, the worst of
-    them at ``agreeing_ratio`` of its bound. ``saved`` is the folder of the reproduction.
+    ``merged`` are the modules whose own results are not known in the graph, such as a convolution before its
+    normalisation; of a file that says nothing of modules, the nodes. ``agreeing`` counts the values that
+    cross the graph just before: all agree, the worst of them at ``agreeing_ratio`` of its bound. ``saved`` is
+    the folder of the reproduction.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -39,7 +42,8 @@ class Finding(BaseModel):
         """Return ``encoder.3: aten.softmax: max abs 0.31, cosine 0.98; all before agrees; file.py:321``."""
         place, *merged = (path or "the model itself" for path in (self.module, *self.merged))
         if merged:
-            place += f" (with {', '.join(merged)})"
+            more = f" and {len(merged) - _SHOWN} more" if len(merged) > _SHOWN else ""
+            place += f" (with {', '.join(merged[:_SHOWN])}{more})"
         parts = [f"{place}: {self.op}: {_measured(self.figures, self.detail)}"]
         if self.agreeing:
             parts.append(f"all before agrees ({self.agreeing_ratio:.2g} of the bound)")

@@ -21,7 +21,6 @@ from aotc.ir import scopes
 from aotc.ir.prefix import needed, part
 from aotc.oracle import Oracle
 from aotc.parity.onnx_float64 import WideGraph
-from aotc.parity.same_nodes import names_before
 
 if TYPE_CHECKING:
     from torch import fx
@@ -44,14 +43,6 @@ class InnerValues(abc.ABC):
     """A reference that can be asked for inner values; ``names`` are those that it has."""
 
     names: frozenset[str]
-
-    def of_bundle(self, built: ir.Graph) -> InnerValues:
-        """Return the same by the names that values have in a bundle, of whose source this may be a change.
-
-        Args:
-            built: The portable graph of the bundle.
-        """
-        return self
 
     @abc.abstractmethod
     def run(self, feeds: Mapping[str, Array], wanted: Collection[str]) -> Values:
@@ -77,36 +68,20 @@ class ProgramValues(InnerValues):
         program: What the graph was translated from, decomposed.
         inputs: Names of the graph's inputs, in order.
         outputs: Names of the graph's outputs, in order.
-        built: A graph that was translated from an earlier program, for the names that values have there.
     """
 
-    def __init__(
-        self,
-        program: ExportedProgram,
-        inputs: Sequence[str],
-        outputs: Sequence[str],
-        built: ir.Graph | None = None,
-    ) -> None:
-        self._program, self._inputs, self._outputs = program, inputs, outputs
+    def __init__(self, program: ExportedProgram, inputs: Sequence[str], outputs: Sequence[str]) -> None:
+        self._program, self._inputs = program, inputs
         computed: dict[str, tuple[fx.Node, int | None]] = {}
         given: dict[str, tuple[fx.Node, int | None]] = {}
         for node in program.graph.nodes:
-            (computed if node.op == "call_function" else given).update(_names(node, node.name))
+            (computed if node.op == "call_function" else given).update(_names(node))
         known = given | computed  # an output may be an input or a weight
-        if built is not None:
-            nodes = [node for node in program.graph.nodes if node.op == "call_function"]
-            before = names_before(built, [(node, _modules(node)[-1]) for node in nodes])
-            kept = [_names(node, before[node.name]) for node in nodes if node.name in before]
-            computed = {name: place for names in kept for name, place in names.items()}
         named = zip(outputs, program.graph_signature.output_specs, strict=True)
         self._nodes = computed | {
             name: known[spec.arg.name] for name, spec in named if spec.arg.name in known
         }
         self.names = frozenset(self._nodes)
-
-    def of_bundle(self, built: ir.Graph) -> ProgramValues:
-        """Return the same by the names of a bundle, without the values that cannot be told there."""
-        return ProgramValues(self._program, self._inputs, self._outputs, built)
 
     def run(self, feeds: Mapping[str, Array], wanted: Collection[str]) -> Values:
         """Return the ``wanted`` values for flat inputs. Raises whatever the program raises."""
@@ -187,16 +162,16 @@ def _is_floating(node: fx.Node) -> bool:
     return any(isinstance(entry, torch.Tensor) and entry.dtype.is_floating_point for entry in entries)
 
 
-def _names(node: fx.Node, name: str) -> dict[str, tuple[fx.Node, int | None]]:
-    """Return what the tensors of the node called ``name`` are called in the graph, and where they are in it.
+def _names(node: fx.Node) -> dict[str, tuple[fx.Node, int | None]]:
+    """Return the names that the tensors of ``node`` have in the graph, and where in its result they are.
 
     Without those that the graph has in another form, or numpy in none: complex ones, bfloat16, float8.
     """
     value = node.meta.get("val")
     if isinstance(value, list | tuple):  # the exporter's names of the entries of a split
         entries = enumerate(value)
-        return {f"{name}_split_{index}": (node, index) for index, e in entries if _is_comparable(e)}
-    return {name: (node, None)} if _is_comparable(value) else {}
+        return {f"{node.name}_split_{index}": (node, index) for index, e in entries if _is_comparable(e)}
+    return {node.name: (node, None)} if _is_comparable(value) else {}
 
 
 def _is_comparable(value: Any) -> bool:
@@ -240,10 +215,15 @@ class OnnxValues(InnerValues):
     def origin(self, name: str) -> Origin:
         """Return the file's node, with what its exporter wrote of the module."""
         node = self._nodes[name]
-        title = f"{node.op_type} '{node.name or name}'"
-        return Origin(scopes.module_path(node), title, scopes.source_line(node))
+        return Origin(scopes.module_path(node), _title(node), scopes.source_line(node))
 
     def modules(self, name: str, stops: Collection[str]) -> list[str]:
-        """Return what the file's exporter wrote of the modules between; empty for most files."""
-        nodes = part(self._model, list(stops), [name]).graph
-        return list(dict.fromkeys(path for node in nodes if (path := scopes.module_path(node))))
+        """Return what the file's exporter wrote of the modules between, or else the other nodes."""
+        nodes = [node for node in part(self._model, list(stops), [name]).graph if node.op_type != "Constant"]
+        own = _title(self._nodes[name])
+        places = (scopes.module_path(node) or _title(node) for node in nodes)
+        return list(dict.fromkeys(place for place in places if place != own))
+
+
+def _title(node: ir.Node) -> str:
+    return f"{node.op_type} '{node.name or node.outputs[0].name}'"

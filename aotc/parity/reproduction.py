@@ -26,7 +26,11 @@ session = onnxruntime.InferenceSession("part.onnx", providers=["CPUExecutionProv
 inputs, expected = np.load("inputs.npz"), np.load("expected.npz")
 names = [output.name for output in session.get_outputs()]
 for name, got in zip(names, session.run(names, {i.name: inputs[i.name] for i in session.get_inputs()})):
-    print(name, got.shape, "max abs", np.abs(got.astype(np.float64) - expected[name]).max(initial=0.0))
+    right = expected[name]
+    if got.shape != right.shape or got.dtype != right.dtype:
+        print(name, got.dtype, got.shape, "instead of", right.dtype, right.shape)
+    else:
+        print(name, got.shape, "max abs", np.abs(got.astype(np.float64) - right).max(initial=0.0))
 '''
 
 

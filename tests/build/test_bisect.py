@@ -25,6 +25,7 @@ from aotc.ir.scopes import module_path
 from aotc.oracle import Oracle
 from aotc.parity.findings import Finding
 from aotc.parity.reference import Eager
+from aotc.parity.same_nodes import by_names_of
 from aotc.parity.search import first_difference
 from aotc.parity.verdict import CaseVerdict
 from aotc.pipeline import passes_of
@@ -274,8 +275,11 @@ def test_what_the_exporter_made_wrong_is_not_blamed_on_a_pass(tmp_path: Path) ->
 def test_an_unchanged_program_has_the_names_of_the_bundle(name: str, built: Callable[[str], Built]) -> None:
     model = built(name)
     graph = ir.load(model.folder / model.entry.file).graph
-    inner = model.imported.inner
-    assert inner.of_bundle(graph).names == inner.names
+    known = by_names_of(graph, model.imported.model.graph, model.imported.inner).own
+    assert known
+    assert all(own == name for name, own in known.items())
+    computed = {value.name for node in graph for value in node.outputs}
+    assert known.keys() == computed & model.imported.inner.names
 
 
 class Block(nn.Module):
@@ -316,9 +320,11 @@ def test_operators_that_shift_the_names_are_not_blamed(kind: str, changed: int, 
     torch.manual_seed(0)
     kinds = [kind if index == changed else "" for index in range(4)]
     now = import_source(tiny_models.source(Blocks(kinds), x), ORACLE)
+    run_passes(before.model, passes_of(Options()), Context(ORACLE))
     question = bisect.Question(before.given[0][2], {}, tmp_path / "found", threads=1)
     model = Built(now, tmp_path, emit_portable(before.model, tmp_path), question)
-    inner = now.inner.of_bundle(ir.load(tmp_path / model.entry.file).graph)
+    run_passes(now.model, passes_of(Options()), Context(ORACLE))
+    inner = by_names_of(ir.load(tmp_path / model.entry.file).graph, now.model.graph, now.inner)
     model = dataclasses.replace(model, imported=dataclasses.replace(now, inner=inner))
     assert model.find() is None
     for fault in range(4):

@@ -201,7 +201,7 @@ def test_the_first_wrong_value_is_found_in_the_file(
     feeds = {"x": X, "ids": np.arange(3)}
     question = Question(feeds, {}, tmp_path / "found", threads=1)
     with open_bundle(built[1].directory) as bundle:
-        found = find_value(bundle, "model.onnx", open_source(changed), question)
+        found = find_value(bundle, "model.onnx", open_source(changed), OPTIONS, question)
     assert found is not None
     assert found.op == ("Clip 'c'" if table == 1.0 else "Gather 'rows'")
     assert (tmp_path / "found" / "run.py").is_file()
@@ -228,3 +228,29 @@ def test_a_branch_that_no_input_took_is_told(tmp_path: Path, limit: int) -> None
     assert bool(notes) == (limit == 100)
     if notes:
         assert notes[0].startswith("no input of the gate took the then_branch of If 'by_rate'")
+
+
+def test_a_node_that_shifts_the_names_is_not_blamed(tmp_path: Path) -> None:
+    """Exported again with one node more, which changes nothing, so that names go to other values."""
+
+    def write(name: str, last: str, *first: str) -> Path:
+        ops, value, nodes = (*first, "scale", "scale", "scale"), "x", []
+        for index, op in enumerate(ops):
+            nodes += [
+                Node("Mul", [value, op], [f"mul_{index}"]),
+                Node("Tanh", [f"mul_{index}"], [f"t_{index}"]),
+            ]
+            value = f"mul_{index}" if op == "one" else f"t_{index}"
+        nodes.append(Node(last, [value], ["y"]))
+        constants = [constant("scale", np.asarray(1.5)), constant("one", np.asarray(1.0))]
+        shapes = [info("x", [3, 4])], [info("y", [3, 4])]
+        return save(tmp_path / name, nodes, *shapes, constants, opset=20)
+
+    build(write("before.onnx", "Sin"), tmp_path / "bundle")
+    changed = write("after.onnx", "Cos", "one")
+    question = Question({"x": X}, {}, tmp_path / "found", threads=1)
+    with open_bundle(tmp_path / "bundle") as bundle:
+        found = find_value(bundle, "model.onnx", open_source(changed), OPTIONS, question)
+    assert found is not None
+    assert found.op == "Cos 'y'", str(found)
+    assert found.agreeing == 1

@@ -10,6 +10,8 @@ import numpy as np
 import parts_model
 import pytest
 
+from aotc.cli.bisect import REMARKS
+
 WRONG = ("x))", "1.01 * x))")
 
 
@@ -47,6 +49,33 @@ def test_passes(cli, folder: Path, source) -> None:
     done = cli("check", name, "--inputs", "one.npz", "--bisect", "passes")
     assert done.code == 1
     assert "\nimport: the output 'logits' differs: max abs " in done.out
+
+
+def test_the_reproduction_shows_another_shape(cli, folder: Path, source) -> None:
+    changed = source(
+        ("torch.relu(self.first(x))", "torch.relu(torch.cat([self.first(x)] * 2)[:1])"),
+        ("def accuracy", "def _"),
+    )
+    assert cli("check", "bundle", changed, "--bisect").code == 1
+    run = subprocess.run(
+        [sys.executable, "run.py"], cwd=folder / "bundle.bisect", capture_output=True, text=True, check=True
+    )
+    assert "instead of float32 (1, 8)" in run.stdout
+
+
+def test_passes_of_a_source_that_changed(cli, folder: Path, source) -> None:
+    done = cli("check", "bundle", source(WRONG), "--bisect", "passes")
+    assert done.code == 1
+    assert REMARKS["passes"] in " ".join(done.out.split())
+
+
+def test_an_operator_more_at_an_output(cli, folder: Path, source) -> None:
+    """The value that has the output's place in the bundle is an inner one of the source now."""
+    changed = source(("(self.first(x))))}", "(self.first(x)))) * 1.01}"))
+    done = cli("check", "bundle", changed, "--bisect", "--json")
+    assert done.code == 1, done.err
+    found = done.document("check")["bisect"]
+    assert (found["value"], found["op"]) == ("logits", "aten.mul.Tensor")
 
 
 def test_a_bundle_in_parts(cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
