@@ -90,7 +90,7 @@ def test_the_wheel_holds_three_packages_and_nothing_else(wheel: Path) -> None:
 def test_the_unit_tests_pass_against_the_wheel(wheel: Path, tmp_path: Path) -> None:
     programs = venv(tmp_path / "venv", "torch==2.13.0", f"{wheel}[cpu,build,hf,test]")
     elsewhere = tmp_path / "elsewhere"
-    for folder in ("unit", "support"):
+    for folder in ("unit", "support", "cases"):
         shutil.copytree(ROOT / "tests" / folder, elsewhere / "tests" / folder)
     shutil.copy(ROOT / "pyproject.toml", elsewhere)
     printed = sh(programs / "pytest", "-q", "-m", "not full", "tests/unit", cwd=elsewhere)
