@@ -13,6 +13,7 @@ from pathlib import Path
 
 from aotc_passes.lower_ort import ExactIntegerSum, ExpandAttentionMask, StableGroupNorm
 from aotc_passes.optimise import EliminateDeadCode, FoldBatchNorm, FoldConstants, ShareDuplicates
+from aotc_passes.raise_ import RaiseAttention
 
 from aotc.backends.ort_cpu.build import specialise
 from aotc.backends.ort_cpu.emit import emit_portable
@@ -40,9 +41,12 @@ from aotc.seal import BuildResult, draft, seal
 from aotc.signature import Signature
 from aotc.sources import AnySource, import_source
 
-OPTIMISE: tuple[Pass, ...] = (
+RAISE: tuple[Pass, ...] = (
     EliminateDeadCode(),
     FoldConstants(),
+    RaiseAttention(),
+)
+OPTIMISE: tuple[Pass, ...] = (
     FoldBatchNorm(),
     ShareDuplicates(),
     EliminateDeadCode(),
@@ -57,7 +61,7 @@ Progress = Callable[[str, str], None]
 
 def passes_of(options: Options) -> tuple[Pass, ...]:
     """Return the pipeline of a target, without the passes that the user disabled."""
-    passes = OPTIMISE + LOWER[options.target]
+    passes = RAISE + OPTIMISE + LOWER[options.target]
     off = {find(name, [type(each) for each in passes]) for name in options.disable}
     return tuple(each for each in passes if type(each) not in off)
 

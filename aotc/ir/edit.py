@@ -69,3 +69,16 @@ def discard_dead_initializers(values: Iterable[ir.Value | None]) -> list[str]:
             gone.append(str(value.name))
             del value.graph.initializers[str(value.name)]
     return gone
+
+
+def discard(node: ir.Node) -> None:
+    """Remove ``node``, whose outputs nobody uses, and what only it used, back to the inputs."""
+    pending = [node]
+    while pending:
+        current = pending.pop()
+        if current.graph is None or any(not is_dead(output) for output in current.outputs):
+            continue
+        sources = [value for value in current.inputs if value is not None]
+        remove(current)
+        pending.extend(producer for value in sources if (producer := value.producer()) is not None)
+        discard_dead_initializers(sources)

@@ -1,0 +1,126 @@
+"""What a mask that depends on sizes alone looks like, by evaluating it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from aotc import dims
+from aotc.errors import InputError, RefusedError
+from aotc.ir.constants import constant
+from aotc.ir.prefix import part
+from aotc.ir.walk import is_op, subgraphs
+from aotc.oracle import Oracle
+
+Array = np.ndarray[Any, Any]
+_MOST_NODES = 200
+_LARGEST = 2050
+"""Masks with numbers above are not evaluated: the square of it is what one evaluation costs."""
+_SMALL = (1, 2, 3, 7)
+
+
+def evaluated(value: ir.Value, model: ir.Model, oracle: Oracle) -> list[Array] | None:
+    """Return ``value`` at many sizes; None if it depends on more than sizes, or on too large numbers.
+
+    The sizes of its last two axes are small ones, and those around every number in the operators that compute
+    it and every size of their constants: where a mask made of comparisons can change its form.
+    """
+    found = _cone(value)
+    if found is None or value.shape is None:
+        return None
+    shapes, constants = found
+    around = _around(constants)
+    if around is None:
+        return None
+    model = part(model, [str(each.name) for each in shapes], [str(value.name)])
+    results = []
+    for sizes in _assignments(value, shapes, sorted({*_SMALL, *around})):
+        try:
+            feeds = {str(each.name): _shape_at(each, sizes) for each in shapes}
+            (result,) = oracle.run(model, feeds).values()
+        except (RefusedError, InputError):
+            continue
+        # A table of positions that is too small gives fewer rows: those sizes fail in the model too.
+        if result.shape[-2:] == tuple(_size(dim, sizes) for dim in list(value.shape)[-2:]):
+            results.append(result)
+    return results if len(results) >= len(_SMALL) else None
+
+
+def _cone(end: ir.Value) -> tuple[list[ir.Value], list[ir.TensorProtocol]] | None:
+    """Return the shapes and the constants that ``end`` is computed from; None if from anything else."""
+    shapes: dict[ir.Value, None] = {}
+    constants: list[ir.TensorProtocol] = []
+    pending, seen = [end], {end}
+    while pending:
+        value = pending.pop()
+        node = value.producer()
+        if (tensor := constant(value)) is not None:
+            constants.append(tensor)
+        elif node is None or node.domain or any(True for _ in subgraphs(node)) or len(seen) > _MOST_NODES:
+            return None
+        elif is_op(node, "Shape"):
+            source = node.inputs[0]
+            if source is None or source.shape is None or source.shape.has_unknown_dim():
+                return None
+            shapes[value] = None
+        else:
+            new = [each for each in node.inputs if each is not None and each not in seen]
+            seen.update(new)
+            pending.extend(new)
+    return list(shapes), constants
+
+
+def _around(constants: list[ir.TensorProtocol]) -> set[int] | None:
+    """Return the sizes next to all numbers in ``constants``; None if one is too large."""
+    numbers: set[int] = set()
+    for tensor in constants:
+        numbers.update(int(size) for size in tensor.shape.numpy())
+        if tensor.dtype != ir.DataType.STRING and tensor.size <= 8:
+            numbers.update(int(abs(each)) for each in tensor.numpy().reshape(-1) if np.isfinite(each))
+    numbers = {number for number in numbers if number < 2**31 - 1}  # more means "to the end"
+    if any(number > _LARGEST for number in numbers if number < 10**6):
+        return None
+    return {
+        near for number in numbers if 2 <= number <= _LARGEST for near in (number - 1, number, number + 1)
+    }
+
+
+def _assignments(value: ir.Value, shapes: list[ir.Value], sizes: list[int]) -> Iterator[Mapping[str, int]]:
+    """Yield sizes of all symbols: those of the last two axes of ``value`` vary, each and both."""
+    assert value.shape is not None
+    own = sorted({symbol for dim in list(value.shape)[-2:] for symbol in _symbols(dim)})
+    read = {symbol for each in shapes for dim in _dims(each) for symbol in _symbols(dim)}
+    others = dict.fromkeys(sorted(read - set(own)), 2)
+    if len(own) <= 1:
+        for size in sizes:
+            yield {**others, **dict.fromkeys(own, size)}
+    else:
+        for pair in [pair for each in itertools.pairwise(sizes) for pair in (each, each[::-1])]:
+            yield {**others, **{symbol: pair[index % 2] for index, symbol in enumerate(own)}}
+
+
+def _dims(shape: ir.Value) -> list[int | ir.SymbolicDim]:
+    """Return the dims that the result of a Shape node holds."""
+    node = shape.producer()
+    assert node is not None
+    source = node.inputs[0]
+    assert source is not None
+    assert source.shape is not None
+    start, end = node.attributes.get_int("start", 0), node.attributes.get_int("end", len(source.shape))
+    return list(source.shape)[start:end]
+
+
+def _symbols(dim: int | ir.SymbolicDim) -> frozenset[str]:
+    return frozenset() if isinstance(dim, int) else dims.symbols(str(dim.value))
+
+
+def _size(dim: int | ir.SymbolicDim, sizes: Mapping[str, int]) -> int:
+    return dim if isinstance(dim, int) else dims.evaluate(str(dim.value), sizes)
+
+
+def _shape_at(shape: ir.Value, sizes: Mapping[str, int]) -> Array:
+    return np.array([_size(dim, sizes) for dim in _dims(shape)], np.int64)
