@@ -13,7 +13,8 @@ A case file holds graphs before and after one pass::
     ...
 
 The header may have ``options`` (of the pass), ``dims`` (``N=1,2,5``: sizes of symbols, one for each
-sample), ``ranges`` (``i=0..3``: values of inputs, upper end excluded), ``reason`` (a regular expression that
+sample), ``ranges`` (``i=0..3``: values of inputs, upper end excluded), ``shapes: inferred`` (of inner values,
+where the text gives none), ``reason`` (a regular expression that
 a refusal matches) and ``expect: unchanged``, which takes the place of the part ``after`` and needs a
 ``reason``. Several settings on one line are separated by semicolons. A tensor at the location ``normal`` or
 ``positive`` is filled with random numbers of that kind, seeded by its name.
@@ -30,6 +31,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
+import onnx.shape_inference
 import onnx_ir as ir
 
 from aotc.errors import UsageError
@@ -45,7 +48,7 @@ SAMPLES = 3
 _GOLDEN_ELEMENTS = 8
 _ALL_ELEMENTS = 1 << 30
 _SIZES = (1, 2, 5)
-_KEYS = {"options", "rtol", "atol", "dims", "ranges", "reason", "expect"}
+_KEYS = {"options", "rtol", "atol", "dims", "ranges", "shapes", "reason", "expect"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -171,6 +174,8 @@ def assert_close(actual: Array, expected: Array, *, rtol: float, atol: float, na
 def load_case(case: Case) -> ir.Model:
     """Return the graph before the pass, with its random tensors filled in."""
     model = from_text(case.before)
+    if case.header.get("shapes") == "inferred":
+        model = ir.from_proto(onnx.shape_inference.infer_shapes(ir.to_proto(model), data_prop=True))
     for graph in graphs(model):
         for value in graph.initializers.values():
             tensor = value.const_value

@@ -92,6 +92,7 @@ def test_the_unit_tests_pass_against_the_wheel(wheel: Path, tmp_path: Path) -> N
     elsewhere = tmp_path / "elsewhere"
     for folder in ("unit", "support", "cases"):
         shutil.copytree(ROOT / "tests" / folder, elsewhere / "tests" / folder)
+    shutil.copytree(ROOT / "docs", elsewhere / "docs")
     shutil.copy(ROOT / "pyproject.toml", elsewhere)
     printed = sh(programs / "pytest", "-q", "-m", "not full", "tests/unit", cwd=elsewhere)
     assert " passed" in printed

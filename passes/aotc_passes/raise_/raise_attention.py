@@ -93,7 +93,7 @@ def _site(softmax: ir.Node) -> _Site | str | None:
 
 def _with_values(softmax: ir.Node, scores: Scores) -> _Site | str | None:
     weights, guarded = softmax.outputs[0], False
-    if not _meets_values(weights):
+    if not _meets_values(weights, scores.product.right.value):
         return None
     while True:
         if weights.is_graph_output():
@@ -113,13 +113,17 @@ def _with_values(softmax: ir.Node, scores: Scores) -> _Site | str | None:
         weights = user.outputs[0]
 
 
-def _meets_values(weights: ir.Value) -> bool:
-    """Return whether a product uses ``weights``, at most a few operators later."""
+def _meets_values(weights: ir.Value, keys: ir.Value) -> bool:
+    """Return whether a product takes ``weights``, at most a few operators later.
+
+    Not one with a parameter if ``keys`` are one too: that is a layer behind a layer.
+    """
     values = [weights]
     for _ in range(_MOST_BETWEEN):
         users = [use.node for value in values for use in value.uses()]
-        if any(product_of(user) is not None for user in users):
-            return True
+        products = [product for user in users if (product := product_of(user)) is not None]
+        if products:
+            return not (keys.is_initializer() and products[0].right.value.is_initializer())
         values = [output for user in users for output in user.outputs]
     return False
 
