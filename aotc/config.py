@@ -27,6 +27,16 @@ def _no_bool(value: Any) -> Any:
     return value
 
 
+def _counts(value: Any) -> Any:
+    """Read ``attention=6,layer-normalization=13``, as a flag or the environment gives it."""
+    if not isinstance(value, str):
+        return value
+    pairs = [part.partition("=") for part in value.split(",")]
+    if not all(name and count for name, _, count in pairs):
+        raise ValueError("write it like attention=6,layer-normalization=13")
+    return {name.strip(): count.strip() for name, _, count in pairs}
+
+
 class Bound(BaseModel):
     """A tolerance that the user sets for one output: |engine - eager| <= atol + rtol * |eager|."""
 
@@ -49,6 +59,8 @@ class Options(BaseModel):
     the whole model with eager after each pass and names the guilty one."""
     disable: tuple[str, ...] = ()
     """Names of passes to leave out."""
+    expect_fused: Annotated[dict[str, Annotated[int, Field(ge=0)]], BeforeValidator(_counts)] = {}
+    """How many of an operator the graph must have before lowering, by name: ``attention=6``."""
     dump_dir: Path | None = None
     """Folder for the graph's text after each pass that changed it."""
     tolerance: dict[str, Bound] = {}

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from aotc_passes import PASSES
 from aotc_passes.lower_ort import ExactIntegerSum, ExpandAttentionMask, StableGroupNorm
 from aotc_passes.optimise import EliminateDeadCode, FoldBatchNorm, FoldConstants, ShareDuplicates
 from aotc_passes.raise_ import RaiseAttention
@@ -35,7 +36,7 @@ from aotc.parity.verdict import Verdict
 from aotc.report.command import build_command
 from aotc.report.content import Report
 from aotc.report.failed import failed_gate
-from aotc.rewrite import Context, DumpObserver, Pass, run_passes
+from aotc.rewrite import Context, DumpObserver, Expectation, Observer, Pass, run_passes
 from aotc.rewrite.registry import find
 from aotc.seal import BuildResult, draft, seal
 from aotc.signature import Signature
@@ -61,9 +62,19 @@ Progress = Callable[[str, str], None]
 
 def passes_of(options: Options) -> tuple[Pass, ...]:
     """Return the pipeline of a target, without the passes that the user disabled."""
-    passes = RAISE + OPTIMISE + LOWER[options.target]
-    off = {find(name, [type(each) for each in passes]) for name in options.disable}
+    return _enabled(RAISE + OPTIMISE + LOWER[options.target], options)
+
+
+def _enabled(passes: tuple[Pass, ...], options: Options) -> tuple[Pass, ...]:
+    off = {find(name, PASSES) for name in options.disable}
     return tuple(each for each in passes if type(each) not in off)
+
+
+def observers(options: Options) -> list[Observer]:
+    """Return what watches the passes: the dump of graphs, and what the graph must have before lowering."""
+    watch: list[Observer] = [DumpObserver(options.dump_dir)] if options.dump_dir else []
+    canonical = len(_enabled(RAISE + OPTIMISE, options))
+    return watch + ([Expectation(options.expect_fused, canonical - 1)] if options.expect_fused else [])
 
 
 def build(
@@ -107,8 +118,8 @@ def build(
 
         clock.stage("optimise")
         checks = pass_checks(options.validate_passes, oracle, references, cases, signature)
-        observers = [DumpObserver(options.dump_dir)] if options.dump_dir else []
-        records = run_passes(model, passes, Context(oracle), checks=checks, observers=observers)
+        watch = observers(options)
+        records = run_passes(model, passes, Context(oracle), checks=checks, observers=watch)
 
         clock.stage("emit")
         portable = emit_portable(model, staging.path)

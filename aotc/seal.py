@@ -65,7 +65,7 @@ def _recorded(options: Options) -> dict[str, Any]:
 
 
 def _entry(record: PassRecord) -> PassEntry:
-    refusals = tuple(Refusal(reason=r.reason, where=r.where) for r in record.refusals)
+    refusals = tuple(Refusal(reason=r.reason, where=r.where, operator=r.operator) for r in record.refusals)
     return PassEntry(name=record.name, changes=record.changes, refusals=refusals)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from pathlib import Path
 
 
@@ -27,3 +28,8 @@ def shown_path(path: str | os.PathLike[str]) -> str:
 def size_text(size: int) -> str:
     """Return a number of bytes in KiB or MiB."""
     return f"{size / 2**20:.1f} MiB" if size >= 2**20 else f"{size / 2**10:.1f} KiB"
+
+
+def operator_name(op_type: str) -> str:
+    """Return the kebab-case name of an operator: ``RMSNormalization`` is ``rms-normalization``."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "-", op_type).lower()

@@ -72,10 +72,11 @@ class EngineEntry(Frozen):
 
 
 class Refusal(Frozen):
-    """Something that a pass left as it was: why, and where in the model."""
+    """Something that a pass left as it was: why, where in the model, and what operator it did not become."""
 
     reason: str
     where: str
+    operator: str = ""
 
 
 class PassEntry(Frozen):

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 @click.option(
     "--disable", multiple=True, metavar="PASS", help="Leave a pass out; may be given several times."
 )
+@click.option("--expect-fused", metavar="OP=N,...", help="Fail unless the graph has N of an operator.")
 @click.option("--dump-dir", type=click.Path(path_type=Path), help="Write the graph after each pass here.")
 @click.option("--seed", type=click.IntRange(0), help="Seed of the drawn inputs (default 0).")
 @dim_option

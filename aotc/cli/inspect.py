@@ -23,7 +23,9 @@ _FEWEST_ROWS = 8
 
 @click.command("inspect", short_help="Show what a bundle holds.")
 @click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
-@click.option("--why", metavar="PASS", help="Show every change and every refusal of this pass.")
+@click.option(
+    "--why", metavar="NAME", help="Show what a pass changed and refused, or what became of an operator."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def command(directory: Path, why: str | None, as_json: bool) -> None:
     """Show what the bundle DIR holds, after verifying every byte of it."""
@@ -38,7 +40,7 @@ def command(directory: Path, why: str | None, as_json: bool) -> None:
     if as_json:
         print_json(document.to_dict())
     elif why is not None:
-        _print_why(document)
+        _print_why(document, why)
     else:
         _print(document)
 
@@ -119,13 +121,15 @@ def _print_passes(document: InspectDocument) -> None:
         say(f"aotc inspect {document.bundle} --why {name}")
 
 
-def _print_why(document: InspectDocument) -> None:
+def _print_why(document: InspectDocument, why: str) -> None:
     for entry in document.passes:
         say(f"{entry.name}: {len(entry.changes)} changes, {len(entry.refusals)} refusals")
         for change in entry.changes:
             say(f"  changed: {change}")
         for refusal in entry.refusals:
             say(f"  refused at {refusal.where}: {refusal.reason}")
+    if not document.passes:
+        say(f"no pass made or refused {why}: what the graph has was in the source")
 
 
 def _print_operators(operators: OperatorCounts) -> None:

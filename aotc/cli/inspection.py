@@ -17,6 +17,7 @@ from aotc.parity.recorded import recorded
 from aotc.parity.verdict import FIGURES, Accuracy, Verdict
 from aotc.parts import ACCURACY
 from aotc.signature import Signature
+from aotc.text import operator_name
 
 
 class EngineText(Part):
@@ -133,15 +134,15 @@ def _part(description: Description) -> PartText:
 
 
 def inspect(bundle: OpenBundle, why: str | None) -> InspectDocument:
-    """Describe a verified bundle; with ``why`` only the pass of that name is listed.
+    """Describe a verified bundle; with ``why`` only the pass or the operator of that name.
 
     Raises:
-        UsageError: No pass of that name ran.
+        UsageError: No pass of that name ran, and there is no such operator.
     """
     description = bundle.description
-    passes = description.passes if why is None else _named(description, why)
     parity, no_parity = _parity(bundle)
     operators, no_operators = count_operators(bundle)
+    passes = description.passes if why is None else _named(description, why, operators)
     return InspectDocument(
         bundle=path_text(bundle.path),
         report=_report(bundle),
@@ -158,13 +159,32 @@ def inspect(bundle: OpenBundle, why: str | None) -> InspectDocument:
     )
 
 
-def _named(description: Description, why: str) -> tuple[PassEntry, ...]:
-    """Return the runs of the pass ``why``: its name in the bundle may have options."""
-    found = tuple(entry for entry in description.passes if entry.name.partition("{")[0] == why)
-    if not found:
+def _named(description: Description, why: str, operators: OperatorCounts | None) -> tuple[PassEntry, ...]:
+    """Return the runs of the pass ``why``, or what passes say of the operator of that name.
+
+    The name of a pass in the bundle may have options.
+    """
+    if found := tuple(entry for entry in description.passes if entry.name.partition("{")[0] == why):
+        return found
+    about = tuple(part for entry in description.passes if (part := _about(entry, why)) is not None)
+    present = {operator_name(kind) for kind in (operators.total if operators else ())}
+    if not about and why not in present:
         known = {entry.name.partition("{")[0] for entry in description.passes}
-        raise UsageError(f"no pass '{why}' ran when this bundle was built", hint=_suggestion(why, known))
-    return found
+        raise UsageError(
+            f"no pass '{why}' ran when this bundle was built", hint=_suggestion(why, known | present)
+        )
+    return about
+
+
+def _about(entry: PassEntry, operator: str) -> PassEntry | None:
+    """Return what ``entry`` changed into an operator or refused to; None if nothing."""
+    changes = tuple(
+        line for line in entry.changes if operator in map(operator_name, line.rpartition(" -> ")[2].split())
+    )
+    refusals = tuple(each for each in entry.refusals if operator_name(each.operator) == operator)
+    return (
+        entry.model_copy(update={"changes": changes, "refusals": refusals}) if changes or refusals else None
+    )
 
 
 def _suggestion(name: str, known: Iterable[str]) -> str:

@@ -1,6 +1,7 @@
 """What a pass is, and how passes are run and validated."""
 
 from aotc.rewrite.contract import Context, Pass, PassResult, Refusal, Relation
+from aotc.rewrite.expect import Expectation
 from aotc.rewrite.manager import Check, Checks, DumpObserver, Observer, PassRecord, run_passes
 
 __all__ = [
@@ -8,6 +9,7 @@ __all__ = [
     "Checks",
     "Context",
     "DumpObserver",
+    "Expectation",
     "Observer",
     "Pass",
     "PassRecord",

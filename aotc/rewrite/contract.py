@@ -21,10 +21,14 @@ class Relation(enum.Enum):
 
 @dataclasses.dataclass(frozen=True)
 class Refusal:
-    """A place where a pass did not act, and why. A value, tested like a result."""
+    """A place where a pass did not act, and why. A value, tested like a result.
+
+    ``operator`` is the standard operator that the place would have become, empty if none.
+    """
 
     reason: str
     where: str
+    operator: str = ""
 
 
 @dataclasses.dataclass(frozen=True)

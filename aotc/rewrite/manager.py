@@ -131,7 +131,7 @@ def _validated(result: PassResult, model: ir.Model, before: ir.Model, validate: 
         return result
     places = [(each.region.value, each.region.old) for each in rejected]
     refusals = [
-        Refusal(each.reason, describe(old[-1]) if old else value)
+        Refusal(each.reason, describe(old[-1]) if old else value, _made(each.region))
         for each, (value, old) in zip(rejected, places, strict=True)
     ]
     if not restore(model, before, [each.region for each in rejected]):
@@ -140,6 +140,13 @@ def _validated(result: PassResult, model: ir.Model, before: ir.Model, validate: 
         refusals.append(Refusal(reason, describe(old[-1])))
     verify(model, after="what was rejected was put back")
     return dataclasses.replace(result, refusals=(*result.refusals, *refusals))
+
+
+def _made(region: Region) -> str:
+    """Return the operator of the standard that a rejected rewrite ended in, or that is new in it."""
+    before = {node.op_type for node in region.old}
+    new = [node.op_type for node in reversed(region.new) if not node.domain and node.op_type not in before]
+    return new[0] if new else ""
 
 
 def _run_one(model: ir.Model, current: Pass, context: Context) -> PassResult:

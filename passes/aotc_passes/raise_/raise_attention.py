@@ -57,7 +57,7 @@ class RaiseAttention(Pass):
             for softmax in [node for node in graph if is_op(node, "Softmax")]:
                 match _site(softmax):
                     case str(reason):
-                        refusals.append(Refusal(reason, describe(softmax)))
+                        refusals.append(_refusal(reason, softmax))
                     case _Site() as site:
                         line = _raise(site, model, context, names)
                         if isinstance(line, Refusal):
@@ -65,6 +65,10 @@ class RaiseAttention(Pass):
                         else:
                             changes.append(line)
         return PassResult(tuple(changes), tuple(refusals))
+
+
+def _refusal(reason: str, softmax: ir.Node) -> Refusal:
+    return Refusal(reason, describe(softmax), operator="Attention")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -165,10 +169,10 @@ def _raise(site: _Site, model: ir.Model, context: Context, names: Names) -> str 
     build = Builder(site.values.node, names, str(result.name))
     heads = heads_of(site.scores, site.values)
     if isinstance(heads, str):
-        return Refusal(heads, describe(site.softmax))
+        return _refusal(heads, site.softmax)
     mask = mask_of(site.scores, heads, model, context.oracle, zero_rows=site.zero_for_nan)
     if isinstance(mask, str):
-        return Refusal(mask, describe(site.softmax))
+        return _refusal(mask, site.softmax)
     line = _line(site, heads, mask)
     attended = _attention(build, heads, mask, site.scores)
     replacement = heads.restore(build, attended, site.values.axes, result.shape)

@@ -178,6 +178,12 @@ def a_pass_that_is_wrong() -> None:
         build("net.py", "--validate", "each")
 
 
+@case("VerdictError", "expect-fused")
+def fewer_attentions_than_expected() -> None:
+    net("w = (x @ x.T).softmax(-1)\nreturn w @ x, w")
+    build("net.py", "--expect-fused", "attention=1")
+
+
 @case("RefusedError", "ort-cpu")
 def a_graph_without_a_kernel() -> None:
     net("return (x.bfloat16() @ x.bfloat16().T).float()")
