@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -51,7 +52,16 @@ def passed(verdict: AnyVerdict, notes: Sequence[str]) -> None:
     """Leave a positive verdict for CI, if the running command was told to."""
     context = click.get_current_context(silent=True)
     if context is not None:
-        _leave(context.meta, f"aotc {context.info_name}", (), verdict, None, notes)
+        command = " ".join(["aotc", str(context.info_name), *_given(context)])
+        _leave(context.meta, command, (), verdict, None, notes)
+
+
+def _given(context: click.Context) -> Iterator[str]:
+    """Yield the arguments of a command, without its options."""
+    for parameter in context.command.params:
+        value = context.params.get(str(parameter.name))
+        if isinstance(parameter, click.Argument) and value is not None:
+            yield from map(str, value if isinstance(value, tuple) else [value])
 
 
 def failed(error: AotcError, arguments: Sequence[str], context: click.Context | None) -> None:
@@ -63,7 +73,8 @@ def failed(error: AotcError, arguments: Sequence[str], context: click.Context | 
         context: Of the command line, if it got that far.
     """
     if context is not None:
-        command = " ".join(filter(None, ["aotc", context.invoked_subcommand]))
+        given = itertools.takewhile(lambda text: not text.startswith("-"), arguments)
+        command = " ".join(["aotc", *given])
         _leave(context.meta, command, arguments, getattr(error, "verdict", None), error, ())
 
 

@@ -27,14 +27,14 @@ def write_junit(path: Path, command: str, verdict: AnyVerdict | None, error: Aot
 
     Args:
         path: The file.
-        command: As the user calls it: ``aotc build``.
+        command: As the user calls it: ``aotc build model.py``.
         verdict: All figures, if it came to that.
         error: What ended the command, if anything did.
     """
-    suites = list(_suites(verdict, error)) if verdict is not None else []
+    suites = list(_suites(command, verdict, error)) if verdict is not None else []
     if error is not None and not any(suite.failures for suite in suites):
         suites.append(_suite(command, [_of_error(command, error)]))
-    document = JUnitXml("aotc")
+    document = JUnitXml(plain(command))
     for suite in suites:
         document.add_testsuite(suite)
     document.update_statistics()
@@ -43,14 +43,15 @@ def write_junit(path: Path, command: str, verdict: AnyVerdict | None, error: Aot
         document.write(file)
 
 
-def _suites(verdict: AnyVerdict, error: AotcError | None) -> Iterator[TestSuite]:
+def _suites(command: str, verdict: AnyVerdict, error: AotcError | None) -> Iterator[TestSuite]:
     advice = f"\n\n{error.render()}" if error is not None else ""
     for part, each in by_part(verdict).items():
         for engine in each.engines:
             name = f"{part}/{engine.engine}" if part else engine.engine
-            yield _suite(name, list(_comparisons(name, engine, each.level, advice)), each.environment)
+            cases = list(_comparisons(name, engine, each.level, advice))
+            yield _suite(f"{command}: {name}", cases, each.environment)
     if verdict.accuracy is not None:
-        yield _suite("accuracy", [_of_metric(verdict.accuracy, advice)])
+        yield _suite(f"{command}: accuracy", [_of_metric(verdict.accuracy, advice)])
 
 
 def _suite(name: str, cases: list[TestCase], properties: Mapping[str, Any] = _NONE) -> TestSuite:

@@ -46,7 +46,7 @@ def test_a_verdict_that_passed(cli, step: Path) -> None:
     assert len(found) == compared + 1
     assert "accuracy()" in found
     assert not [case for case in found.values() if case.find("failure") is not None]
-    assert step.read_text().startswith("before\n### aotc check: passed\n")
+    assert step.read_text().startswith("before\n### aotc check bundle model\\.py: passed\n")
     assert commands(done.out + done.err) == []
 
 
@@ -72,7 +72,7 @@ def test_a_negative_verdict(cli, step: Path, source) -> None:
         failure is not None and done.error.partition("\n::")[0] in failure.text for failure in failures
     )
     (line,) = commands(done.err)
-    assert line.startswith("::error title=aotc check%3A parity::error[parity]: ")
+    assert line.startswith("::error title=aotc check bundle variant.py%3A parity::error[parity]: ")
     text = step.read_text()
     assert "| **FAIL** |" in text
     assert "error[parity]: " in text
@@ -118,7 +118,7 @@ def test_an_error_is_annotated_at_its_line(cli, step: Path, source) -> None:
         n for n, text in enumerate(Path("variant.py").read_text().splitlines(), 1) if "assert x" in text
     )
     assert line.startswith(
-        f"::error file={folder}/variant.py,line={number},title=aotc build%3A data-dependent::"
+        f"::error file={folder}/variant.py,line={number},title=aotc build variant.py%3A data-dependent::"
     )
 
 
@@ -133,7 +133,7 @@ def test_notes_are_warnings(cli, step: Path, source) -> None:
     done = cli("build", source(("profiles = ", "_ = ")), "-o", "new", "--github")
     assert done.code == 0, done.err
     notes = re.findall("^note: (.*)$", done.out, re.MULTILINE)
-    assert [f"::warning title=aotc build::{note.replace('%', '%25')}" for note in notes] == commands(done.err)
+    assert [f"::warning title=aotc build variant.py::{note.replace('%', '%25')}" for note in notes] == commands(done.err)
 
 
 def test_parts_are_named(cli, step: Path) -> None:
@@ -141,7 +141,8 @@ def test_parts_are_named(cli, step: Path) -> None:
     done = cli("build", "parts.py", "-o", "parts", "--junit", "r.xml", "--github")
     assert done.code == 0, done.err
     suites = {suite.get("name") for suite in ElementTree.parse("r.xml").iter("testsuite")}
-    assert {"encoder/model.onnx", "decoder/model.onnx", "accuracy"} <= suites
+    wanted = ("encoder/model.onnx", "decoder/model.onnx", "accuracy")
+    assert {f"aotc build parts.py: {name}" for name in wanted} <= suites
     assert r"| decoder\/logits | " in step.read_text()
 
 
@@ -149,7 +150,7 @@ def test_a_bug_of_ours_leaves_a_file(cli, folder: Path, monkeypatch) -> None:
     monkeypatch.setattr("aotc.parts.check_golden", lambda *_: 1 / 0)
     done = cli("check", "bundle", "--junit", "r.xml")
     assert done.code == 70
-    assert cases()["aotc check"].find("error").get("type") == "internal"
+    assert cases()["aotc check bundle"].find("error").get("type") == "internal"
 
 
 def test_a_file_that_cannot_be_written_is_reported(cli, folder: Path, source) -> None:
@@ -171,7 +172,7 @@ def test_an_interrupt_leaves_a_file(folder: Path) -> None:
         process.stdout.readline()
         process.send_signal(signal.SIGTERM)
         assert process.wait() == 143
-    assert cases()["aotc build"].find("error").get("type") == "interrupted"
+    assert cases()["aotc build slow.py"].find("error").get("type") == "interrupted"
 
 
 def test_names_of_a_model_give_no_commands(cli, folder: Path, source, monkeypatch) -> None:

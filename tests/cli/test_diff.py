@@ -60,8 +60,8 @@ def test_fail_on_tells_github(cli, folder: Path, other: Path, monkeypatch: pytes
     done = cli("diff", "bundle", other, "--fail-on", "weights", "--github", "--json")
     assert done.code == 1
     assert done.document("diff")["diff"]["changed"][0] == "weights"
-    assert "\n::error title=aotc diff%3A diff::error[diff]: changed: weights%0A" in done.err
-    assert (folder / "summary.md").read_text().startswith("### aotc diff: failed\n")
+    assert f"\n::error title=aotc diff bundle {other}%3A diff::error[diff]: changed: weights%0A" in done.err
+    assert (folder / "summary.md").read_text().startswith("### aotc diff bundle ")
 
 
 @pytest.mark.parametrize(
