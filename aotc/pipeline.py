@@ -11,8 +11,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from aotc_passes.lower_ort import ExactIntegerSum, ExpandAttentionMask, StableGroupNorm
+from aotc_passes.lower_ort import ExactIntegerSum, ExpandAttentionMask, MishByExp, QuickGelu, StableGroupNorm
 from aotc_passes.optimise import EliminateDeadCode, FoldBatchNorm, FoldConstants, ShareDuplicates
+from aotc_passes.raise_ import Activations, Normalisations
 
 from aotc.backends.ort_cpu.build import specialise
 from aotc.backends.ort_cpu.emit import emit_portable
@@ -40,15 +41,26 @@ from aotc.seal import BuildResult, draft, seal
 from aotc.signature import Signature
 from aotc.sources import AnySource, import_source
 
-OPTIMISE: tuple[Pass, ...] = (
+RAISE: tuple[Pass, ...] = (
     EliminateDeadCode(),
     FoldConstants(),
+    Normalisations(),
+    Activations(),
+)
+OPTIMISE: tuple[Pass, ...] = (
     FoldBatchNorm(),
     ShareDuplicates(),
     EliminateDeadCode(),
 )
 LOWER: dict[str, tuple[Pass, ...]] = {
-    "ort-cpu": (ExpandAttentionMask(), ExactIntegerSum(), StableGroupNorm(), ShareDuplicates())
+    "ort-cpu": (
+        ExpandAttentionMask(),
+        ExactIntegerSum(),
+        StableGroupNorm(),
+        QuickGelu(),
+        MishByExp(),
+        ShareDuplicates(),
+    )
 }
 
 Progress = Callable[[str, str], None]
@@ -57,7 +69,7 @@ Progress = Callable[[str, str], None]
 
 def passes_of(options: Options) -> tuple[Pass, ...]:
     """Return the pipeline of a target, without the passes that the user disabled."""
-    passes = OPTIMISE + LOWER[options.target]
+    passes = RAISE + OPTIMISE + LOWER[options.target]
     off = {find(name, [type(each) for each in passes]) for name in options.disable}
     return tuple(each for each in passes if type(each) not in off)
 

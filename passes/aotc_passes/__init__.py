@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from aotc.rewrite import Pass
-from aotc_passes import lower_ort, optimise
+from aotc_passes import lower_ort, optimise, raise_
 
-PASSES: tuple[type[Pass], ...] = (*optimise.PASSES, *lower_ort.PASSES)
+PASSES: tuple[type[Pass], ...] = (*raise_.PASSES, *optimise.PASSES, *lower_ort.PASSES)
 """Every pass, in the order of the stages."""

@@ -19,7 +19,7 @@ from aotc.export.source import load_source
 from aotc.export.to_onnx import SOURCE
 from aotc.ir import scopes
 from aotc.oracle import Oracle
-from aotc.pipeline import OPTIMISE
+from aotc.pipeline import OPTIMISE, RAISE
 from aotc.rewrite import Context, run_passes
 
 X = torch.randn(2, 3)
@@ -35,7 +35,7 @@ def decoder_model() -> tuple[nn.Module, ir.Model]:
     return module, import_module(module, wanted).model
 
 
-@pytest.mark.parametrize("passes", [(), *((kind(),) for kind in PASSES), OPTIMISE], ids=str)
+@pytest.mark.parametrize("passes", [(), *((kind(),) for kind in PASSES), RAISE + OPTIMISE], ids=str)
 def test_weights_are_named_after_parameters_and_nodes_after_modules(passes: tuple[Any, ...]) -> None:
     module, model = decoder_model()
     run_passes(model, passes, Context(Oracle()))
@@ -59,7 +59,7 @@ def test_weights_are_named_after_parameters_and_nodes_after_modules(passes: tupl
 
 def test_no_metadata_names_this_machine() -> None:
     _, model = decoder_model()
-    run_passes(model, OPTIMISE, Context(Oracle()))
+    run_passes(model, RAISE + OPTIMISE, Context(Oracle()))
     proto = ir.to_proto(model)
     texts = [proto.doc_string, *(p.value for p in proto.metadata_props)]
     for holder in (proto.graph, *proto.graph.node, *proto.graph.value_info, *proto.graph.initializer):
