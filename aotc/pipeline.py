@@ -12,9 +12,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from aotc_passes import PASSES
-from aotc_passes.lower_ort import ExactIntegerSum, ExpandAttentionMask, StableGroupNorm
+from aotc_passes.lower_ort import ExactIntegerSum, ExpandAttentionMask, MishByExp, QuickGelu, StableGroupNorm
 from aotc_passes.optimise import EliminateDeadCode, FoldBatchNorm, FoldConstants, ShareDuplicates
-from aotc_passes.raise_ import RaiseAttention
+from aotc_passes.raise_ import Activations, Normalisations, RaiseAttention
 
 from aotc.backends.ort_cpu.build import specialise
 from aotc.backends.ort_cpu.emit import emit_portable
@@ -45,6 +45,8 @@ from aotc.sources import AnySource, import_source
 RAISE: tuple[Pass, ...] = (
     EliminateDeadCode(),
     FoldConstants(),
+    Normalisations(),
+    Activations(),
     RaiseAttention(),
 )
 OPTIMISE: tuple[Pass, ...] = (
@@ -53,7 +55,14 @@ OPTIMISE: tuple[Pass, ...] = (
     EliminateDeadCode(),
 )
 LOWER: dict[str, tuple[Pass, ...]] = {
-    "ort-cpu": (ExpandAttentionMask(), ExactIntegerSum(), StableGroupNorm(), ShareDuplicates())
+    "ort-cpu": (
+        ExpandAttentionMask(),
+        ExactIntegerSum(),
+        StableGroupNorm(),
+        QuickGelu(),
+        MishByExp(),
+        ShareDuplicates(),
+    )
 }
 
 Progress = Callable[[str, str], None]

@@ -48,10 +48,10 @@ def _passes(name: str | None) -> list[PassText]:
     from aotc.optional import require_compiler
 
     require_compiler()
-    from aotc.pipeline import LOWER, OPTIMISE
+    from aotc.pipeline import LOWER, OPTIMISE, RAISE
     from aotc.rewrite.registry import find
 
-    stages = [("optimise", p) for p in OPTIMISE]
+    stages = [("raise", p) for p in RAISE] + [("optimise", p) for p in OPTIMISE]
     stages += [(f"lower {target}", p) for target, passes in LOWER.items() for p in passes]
     if name is not None:
         chosen = find(name, [type(p) for _, p in stages])

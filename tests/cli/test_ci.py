@@ -133,7 +133,9 @@ def test_notes_are_warnings(cli, step: Path, source) -> None:
     done = cli("build", source(("profiles = ", "_ = ")), "-o", "new", "--github")
     assert done.code == 0, done.err
     notes = re.findall("^note: (.*)$", done.out, re.MULTILINE)
-    assert [f"::warning title=aotc build variant.py::{note.replace('%', '%25')}" for note in notes] == commands(done.err)
+    assert [
+        f"::warning title=aotc build variant.py::{note.replace('%', '%25')}" for note in notes
+    ] == commands(done.err)
 
 
 def test_parts_are_named(cli, step: Path) -> None:

@@ -59,7 +59,9 @@ def test_failures_have_the_whole_error(parts, tmp_path: Path) -> None:
     (failed,) = root.iter("failure")
     assert failed.get("message") == "logits: max abs 2e-06 is 2 times the bound"
     assert failed.text == f"{failed.get('message')}\n\n{error.render()}"
-    assert [suite.get("name") for suite in root] == [f"aotc build: {part}/model.onnx" for part in ("encoder", "decoder")]
+    assert [suite.get("name") for suite in root] == [
+        f"aotc build: {part}/model.onnx" for part in ("encoder", "decoder")
+    ]
     assert (root.get("failures"), root.get("errors")) == ("1", "0")
 
 
