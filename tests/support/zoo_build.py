@@ -38,9 +38,7 @@ def build(name: str, attention: str, folder: Path) -> Row | None:
 
     ``attention`` is transformers' word; timm's fused attention, which its models have on or off, is ``sdpa``.
     """
-    torch.manual_seed(0)
-    source = (_from_timm if name in TIMM else _from_transformers)(name, attention, folder / "model")
-    if source is None:
+    if (source := source_of(name, attention, folder / "model")) is None:
         return None
     try:
         built = pipeline.build(source, Options(threads=1), folder / "bundle")
@@ -52,6 +50,12 @@ def build(name: str, attention: str, folder: Path) -> Row | None:
     dims = ", ".join(f"{dim} {sizes.min} to {sizes.max}" for dim, sizes in profile.items())
     cases = [case for engine in built.verdict.engines for case in engine.cases]
     return Row(name, attention, "verified", dims, len(cases) // 2, max(case.ratio for case in cases))
+
+
+def source_of(name: str, attention: str, folder: Path) -> Source | None:
+    """Return the model ``name`` as a source, saved in ``folder``; None as ``build``."""
+    torch.manual_seed(0)
+    return (_from_timm if name in TIMM else _from_transformers)(name, attention, folder)
 
 
 def _from_transformers(name: str, attention: str, folder: Path) -> Source | None:

@@ -14,6 +14,7 @@ from aotc.ir.builder import Builder
 from aotc.ir.intervals import interval
 from aotc.oracle import Oracle
 from aotc_passes.raise_._heads import Heads, reshaped
+from aotc_passes.raise_._operands import Operand
 from aotc_passes.raise_._scores import Bias, Choice, Piece, Scores, same_dim
 from aotc_passes.raise_._sizes import Array, evaluated
 
@@ -55,6 +56,7 @@ class Mask:
     lowered: tuple[Choice, ...] = ()
     finite: bool = False
     check_rows: bool = False
+    queries: Operand | None = None
     rank: int = 4
     heads: int | ir.SymbolicDim = 1
 
@@ -97,11 +99,27 @@ class Mask:
             return build.like("Unsqueeze", [value, build.constant(np.array([0]), "axes")], [1, *shape])
         if len(shape) == 3 and piece.rank == 3 and shape[0] != 1:
             return reshaped(build, value, [-1, self.heads], 1)
+        if piece.rank == 5 and self.rank == 4 and len(shape) > 3:
+            return self._windowed(build, value)
         if len(shape) == 5:
             return build.like(
                 "Squeeze", [value, build.constant(np.array([2]), "axes")], [*shape[:2], *shape[3:]]
             )
         return value
+
+    def _windowed(self, build: Builder, value: ir.Value) -> ir.Value:
+        """Repeat the masks of the windows of one image, (1, windows, 1, n, m), for all of the batch."""
+        assert self.queries is not None
+        shape, int64, axis = list(value.shape or ()), ir.DataType.INT64, self.queries.axes.index("0")
+        if len(shape) == 5:
+            value = build.like("Squeeze", [value, build.constant(np.array([0]), "axes")], shape[1:])
+        place = {"start": axis, "end": axis + 1}
+        both = build.op("Shape", [self.queries.value], place, dtype=int64, shape=[1])
+        windows = build.op("Shape", [value], {"start": 0, "end": 1}, dtype=int64, shape=[1])
+        images = build.like("Div", [both, windows], [1])
+        once = build.constant(np.array([1, 1, 1]), "once")
+        repeats = build.op("Concat", [images, once], {"axis": 0}, dtype=int64, shape=[4])
+        return build.like("Tile", [value, repeats], [ir.SymbolicDim(None), *shape[-3:]])
 
     @property
     def _low(self) -> float:
@@ -161,7 +179,9 @@ def mask_of(scores: Scores, heads: Heads, model: ir.Model, oracle: Oracle, *, ze
     if reason := next(filter(None, reasons), None):
         return reason
     heads_axis = list(scores.shape)[-3] if len(scores.shape) > 2 else 1
-    mask = dataclasses.replace(_combined(facts, dtype), rank=len(scores.shape), heads=heads_axis)
+    mask = dataclasses.replace(
+        _combined(facts, dtype), queries=heads.queries.operand, rank=len(scores.shape), heads=heads_axis
+    )
     if mask.lowered and len(facts) > 1 and not _keeps_uniform(mask, facts):
         return "several masks together may leave a row without a key, whose weights would be others"
     return dataclasses.replace(mask, check_rows=mask.check_rows and not zero_rows)
@@ -212,18 +232,22 @@ def _why_not(piece: Piece, fact: Facts, scores: Scores, batch: str, dtype: ir.Da
         return f"the mask '{name}' is {value.dtype}, queries are {dtype}"
     if fact.causal:
         return None
-    if reason := _why_not_placed(list(value.shape), scores, batch):
+    if reason := _why_not_placed(piece, list(value.shape), scores, batch):
         return f"the mask '{name}' {reason}"
     if len(value.shape) < 2 or not same_dim(value.shape[-1], scores.shape[-1]):
         return f"the mask '{name}' does not have an entry for each key"
     return None
 
 
-def _why_not_placed(shape: list[int | ir.SymbolicDim], scores: Scores, batch: str) -> str | None:
+def _why_not_placed(
+    piece: Piece, shape: list[int | ir.SymbolicDim], scores: Scores, batch: str
+) -> str | None:
     if batch == "joined" and len(shape) > 2:
         return "has its own batch axes beside joined ones"
     if batch == "grouped" and len(shape) > 2 and (len(shape) < 5 or shape[1:3] != [1, 1]):
         return "has an axis for the groups of heads"
+    if piece.rank == 5 and len(scores.shape) == 4:
+        return "has windows of its own for each image" if len(shape) == 5 and shape[0] != 1 else None
     if len(shape) > len(scores.shape):
         return f"has {len(shape)} axes"
     return None

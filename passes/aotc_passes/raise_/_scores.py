@@ -46,7 +46,8 @@ class Scores:
     """What a softmax takes: ``scale * Q K^T`` with a mask, and before it a softcap, 0 for none.
 
     The softcap makes ``softcap * tanh(x / softcap)`` of a score x.
-    ``shape`` is the one of the highest rank on the way: (batch ..., queries, keys).
+    ``shape`` is (batch ..., queries, keys), where the scores have most batch axes on the way, but for those
+    that split the batch of a product with heads into windows.
     """
 
     product: Product
@@ -70,7 +71,7 @@ class _Step:
     factor: float
     softcap: float
     pieces: tuple[Piece, ...]
-    shape: ir.Shape
+    shapes: tuple[ir.Shape, ...]
 
 
 _Found = Scores | str | _Obstacle | None
@@ -80,7 +81,7 @@ def scores_of(value: ir.Value) -> Scores | str | None:
     """Return how the scores ``value`` come from a product, or why not; None if they come from none."""
     if value.shape is None:
         return None
-    found = _back(value, _Step(1.0, 0.0, (), value.shape))
+    found = _back(value, _Step(1.0, 0.0, (), (value.shape,)))
     if isinstance(found, _Obstacle):
         return f"the scores come from {found.node.op_type}" if _is_behind_product(found.node) else None
     return found
@@ -137,7 +138,11 @@ def _ended(product: Product, step: _Step) -> Scores | str:
     if step.softcap < 0:
         return f"the softcap is {step.softcap:g}"
     scale = factor * step.softcap if step.softcap else factor
-    return Scores(product, step.shape, scale, step.softcap, step.pieces)
+    most = max(4, len(product.axes))
+    shape = max((each for each in step.shapes if len(each) <= most), key=len, default=None)
+    if shape is None:
+        return "the batch axes of the scores are not known"
+    return Scores(product, shape, scale, step.softcap, step.pieces)
 
 
 def _scaled(node: ir.Node, step: _Step) -> _Found:
@@ -184,8 +189,7 @@ def _chosen(node: ir.Node, step: _Step) -> _Found:
 
 def _masked(step: _Step, piece: Piece, scores: ir.Value) -> _Step:
     assert scores.shape is not None
-    shape = max(step.shape, scores.shape, key=len)
-    return dataclasses.replace(step, pieces=(*step.pieces, piece), shape=shape)
+    return dataclasses.replace(step, pieces=(*step.pieces, piece), shapes=(*step.shapes, scores.shape))
 
 
 def _capped(node: ir.Node, step: _Step) -> _Found:
@@ -208,15 +212,19 @@ def _cast(node: ir.Node, step: _Step) -> _Found:
 
 
 def _regrouped(node: ir.Node, step: _Step) -> _Found:
-    """Follow a Reshape that splits or joins batch axes and leaves queries and keys alone."""
     source = node.inputs[0]
-    assert source is not None
-    before, after = source.shape, node.outputs[0].shape
-    if before is None or after is None or {len(before), len(after)} != {3, 4}:
+    if source is None or source.shape is None or not regroups(node):
         return None
-    if not _same_dims(list(before)[-2:], list(after)[-2:]):
-        return None
-    return _back(source, dataclasses.replace(step, shape=max(step.shape, before, key=len)))
+    return _back(source, dataclasses.replace(step, shapes=(*step.shapes, source.shape)))
+
+
+def regroups(node: ir.Node) -> bool:
+    """Return whether ``node`` is a Reshape that splits or joins batch axes alone."""
+    source = node.inputs[0] if is_op(node, "Reshape") else None
+    before, after = source.shape if source is not None else None, node.outputs[0].shape
+    if before is None or after is None or {len(before), len(after)} not in ({3, 4}, {4, 5}):
+        return False
+    return _same_dims(list(before)[-2:], list(after)[-2:])
 
 
 def _same_shape(left: ir.Shape | None, right: ir.Shape | None) -> bool:

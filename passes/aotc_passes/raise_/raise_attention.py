@@ -16,7 +16,7 @@ from aotc.rewrite import Context, Pass, PassResult, Refusal
 from aotc_passes.raise_._heads import Heads, heads_of
 from aotc_passes.raise_._masks import Mask, mask_of
 from aotc_passes.raise_._operands import Product, product_of, with_left
-from aotc_passes.raise_._scores import Scores, scalar, scores_of
+from aotc_passes.raise_._scores import Scores, regroups, scalar, scores_of
 
 _MOST_BETWEEN = 4
 
@@ -144,17 +144,9 @@ def _guard(weights: ir.Value, users: list[ir.Node]) -> ir.Value | None:
 def _passes_on(node: ir.Node, scores: Scores) -> bool:
     """Return whether ``node`` only splits or joins batch axes, or casts to a type and back."""
     source, result = node.inputs[0], node.outputs[0]
-    if (
-        is_op(node, "Reshape")
-        and source is not None
-        and source.shape is not None
-        and result.shape is not None
-    ):
-        return list(source.shape)[-2:] == list(result.shape)[-2:] and {
-            len(source.shape),
-            len(result.shape),
-        } == {3, 4}
-    return is_op(node, "Cast") and source is not None and _is_wider(source.dtype, result.dtype, scores)
+    if is_op(node, "Cast") and source is not None:
+        return _is_wider(source.dtype, result.dtype, scores)
+    return regroups(node)
 
 
 def _is_wider(before: ir.DataType | None, after: ir.DataType | None, scores: Scores) -> bool:
