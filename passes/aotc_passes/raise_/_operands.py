@@ -117,37 +117,48 @@ def settled(operand: Operand) -> tuple[Operand, float]:
             perm = node.attributes.get_ints("perm", tuple(reversed(range(len(operand.axes)))))
             axes = [name for _, name in sorted(zip(perm, operand.axes, strict=True))]
             operand = Operand(source, tuple(axes))
-        elif node.op_type == "Unsqueeze" and (added := _axes_of(node)) is not None:
-            kept = [name for axis, name in enumerate(operand.axes) if axis not in added]
-            operand = Operand(source, tuple(kept))
-        elif node.op_type in ("Mul", "Div") and (scaled := _scaled(node)) is not None:
+        elif node.op_type == "Unsqueeze" and (kept := _before_unsqueeze(node, operand.axes)) is not None:
+            operand = Operand(source, kept)
+        elif node.op_type in ("Mul", "Div") and (scaled := _scaled(node, operand)) is not None:
             operand, factor = Operand(scaled[0], operand.axes), factor * scaled[1]
         else:
             break
     return operand, factor
 
 
-def _axes_of(node: ir.Node) -> set[int] | None:
+def _before_unsqueeze(node: ir.Node, axes: tuple[str, ...]) -> tuple[str, ...] | None:
+    """Return the names of the axes that ``node`` does not add; None unless those it adds are batch axes."""
     tensor = constant(node.inputs[1])
-    rank = len(node.outputs[0].shape) if node.outputs[0].shape is not None else None
-    if tensor is None or rank is None:
+    if tensor is None:
         return None
-    return {int(axis) % rank for axis in tensor.numpy().reshape(-1)}
+    added = {int(axis) % len(axes) for axis in tensor.numpy().reshape(-1)}
+    if not all(axes[axis].isdigit() for axis in added):
+        return None
+    return tuple(name for axis, name in enumerate(axes) if axis not in added)
 
 
-def _scaled(node: ir.Node) -> tuple[ir.Value, float] | None:
-    """Return the value that a number multiplies or divides, and what it is multiplied by."""
+def _scaled(node: ir.Node, operand: Operand) -> tuple[ir.Value, float] | None:
+    found = by_number(node)
+    same = found is not None and found[0].shape is not None and len(found[0].shape) == len(operand.axes)
+    return found if same else None
+
+
+def by_number(node: ir.Node) -> tuple[ir.Value, float] | None:
+    """Return what Mul or Div scales, and by which number (not 0); None for other nodes."""
     left, right = node.inputs
-    for value, other in ((left, right), (right, left)):
-        tensor = constant(other)
-        if value is None or value.shape is None or tensor is None or tensor.size != 1:
-            continue
-        if len(tensor.shape) > len(value.shape) or (node.op_type == "Div" and value is right):
-            continue
-        number = float(tensor.numpy().reshape(-1)[0])
-        if number != 0:
-            return value, number if node.op_type == "Mul" else 1 / number
-    return None
+    number = scalar(right)
+    if left is not None and number:
+        return left, number if is_op(node, "Mul") else 1 / number
+    number = scalar(left)
+    return (right, number) if right is not None and number and is_op(node, "Mul") else None
+
+
+def scalar(value: ir.Value | None) -> float | None:
+    """Return the number that a constant of one element is; None for anything else."""
+    tensor = constant(value)
+    if tensor is None or tensor.size != 1 or tensor.dtype == ir.DataType.STRING:
+        return None
+    return float(tensor.numpy().reshape(-1)[0])
 
 
 def before_repeat(operand: Operand, axis: str) -> Operand:

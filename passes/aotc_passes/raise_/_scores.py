@@ -7,9 +7,8 @@ import math
 
 import onnx_ir as ir
 
-from aotc.ir.constants import constant
 from aotc.ir.walk import is_op
-from aotc_passes.raise_._operands import Product, product_of
+from aotc_passes.raise_._operands import Product, by_number, product_of, scalar
 
 _FLOATS = (ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.DOUBLE)
 
@@ -103,14 +102,6 @@ def _is_behind_product(node: ir.Node) -> bool:
     return False
 
 
-def scalar(value: ir.Value | None) -> float | None:
-    """Return the number that a constant of one element is; None for anything else."""
-    tensor = constant(value)
-    if tensor is None or tensor.size != 1 or tensor.dtype == ir.DataType.STRING:
-        return None
-    return float(tensor.numpy().reshape(-1)[0])
-
-
 def _back(value: ir.Value, step: _Step) -> _Found:
     node = value.producer()
     if node is None:
@@ -146,12 +137,10 @@ def _ended(product: Product, step: _Step) -> Scores | str:
 
 
 def _scaled(node: ir.Node, step: _Step) -> _Found:
-    left, right = node.inputs
-    for value, number in ((left, scalar(right)), (right, scalar(left))):
-        if number is not None and value is not None and (is_op(node, "Mul") or value is left) and number != 0:
-            factor = step.factor * number if is_op(node, "Mul") else step.factor / number
-            return _back(value, dataclasses.replace(step, factor=factor))
-    return None
+    found = by_number(node)
+    if found is None or not _same_shape(found[0].shape, node.outputs[0].shape):
+        return None
+    return _back(found[0], dataclasses.replace(step, factor=step.factor * found[1]))
 
 
 def _added(node: ir.Node, step: _Step) -> _Found:

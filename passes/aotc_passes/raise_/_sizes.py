@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -20,18 +21,19 @@ Array = np.ndarray[Any, Any]
 _MOST_NODES = 200
 _LARGEST = 2050
 """Masks with numbers above are not evaluated: the square of it is what one evaluation costs."""
+_MOST_ENTRIES = 2**24
 _SMALL = (1, 2, 3, 7)
 
 
 def evaluated(value: ir.Value, model: ir.Model, oracle: Oracle) -> list[Array] | None:
-    """Return ``value`` at many sizes; None if it depends on more than sizes, or on too large numbers.
+    """Return ``value`` at many sizes; None if it depends on more than sizes, or would be too large.
 
     The sizes of its last two axes are small ones, and those around every number in the operators that compute
     it and every size of their constants: where a mask made of comparisons can change its form.
     """
     if (tensor := constant(value)) is not None:
         return [np.asarray(tensor.numpy())]
-    found = _cone(value)
+    found = _cone(value, model.graph)
     if found is None or value.shape is None:
         return None
     shapes, constants = found
@@ -42,6 +44,8 @@ def evaluated(value: ir.Value, model: ir.Model, oracle: Oracle) -> list[Array] |
     results = []
     for sizes in _assignments(value, shapes, sorted({*_SMALL, *around})):
         try:
+            if math.prod(_size(dim, sizes) for dim in value.shape) > _MOST_ENTRIES:
+                return None
             feeds = {str(each.name): _shape_at(each, sizes) for each in shapes}
             (result,) = oracle.run(model, feeds).values()
         except (RefusedError, InputError):
@@ -52,7 +56,7 @@ def evaluated(value: ir.Value, model: ir.Model, oracle: Oracle) -> list[Array] |
     return results if len(results) >= len(_SMALL) else None
 
 
-def _cone(end: ir.Value) -> tuple[list[ir.Value], list[ir.TensorProtocol]] | None:
+def _cone(end: ir.Value, graph: ir.Graph) -> tuple[list[ir.Value], list[ir.TensorProtocol]] | None:
     """Return the shapes and the constants that ``end`` is computed from; None if from anything else."""
     shapes: dict[ir.Value, None] = {}
     constants: list[ir.TensorProtocol] = []
@@ -62,7 +66,13 @@ def _cone(end: ir.Value) -> tuple[list[ir.Value], list[ir.TensorProtocol]] | Non
         node = value.producer()
         if (tensor := constant(value)) is not None:
             constants.append(tensor)
-        elif node is None or node.domain or any(True for _ in subgraphs(node)) or len(seen) > _MOST_NODES:
+        elif (
+            node is None
+            or node.graph is not graph
+            or node.domain
+            or any(True for _ in subgraphs(node))
+            or len(seen) > _MOST_NODES
+        ):
             return None
         elif is_op(node, "Shape"):
             source = node.inputs[0]

@@ -15,8 +15,8 @@ from aotc.ir.walk import graphs, is_op
 from aotc.rewrite import Context, Pass, PassResult, Refusal
 from aotc_passes.raise_._heads import Heads, heads_of
 from aotc_passes.raise_._masks import Mask, mask_of
-from aotc_passes.raise_._operands import Product, product_of, with_left
-from aotc_passes.raise_._scores import Scores, regroups, scalar, scores_of
+from aotc_passes.raise_._operands import Product, product_of, scalar, with_left
+from aotc_passes.raise_._scores import Scores, regroups, scores_of
 
 _MOST_BETWEEN = 4
 
