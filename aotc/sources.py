@@ -20,6 +20,7 @@ from aotc.export.factory import is_factory, load_factory
 from aotc.export.guards import refuse_module, refuse_training
 from aotc.export.hf_folder import load_hf_folder
 from aotc.export.importer import Imported, given_inputs, import_module, with_index_ranges
+from aotc.export.onnx_shapes import label_shapes
 from aotc.export.onnx_source import OnnxSource, has_interface, import_onnx, read_source
 from aotc.export.pt2 import load_program
 from aotc.export.saved_files import kind_of, script_refusal, weights_error
@@ -152,6 +153,7 @@ def import_source(source: AnySource, oracle: Oracle) -> Import:
         proto = read_source(source)
         run = oracle.open_file(source.file)
         found = import_onnx(source, proto, run)
+        label_shapes(found.model, found.signature, found.example, oracle)
         wide = WideGraph.of_file(proto, source.file.parent, oracle.threads)
         reference = OnnxReference(run, wide, found.signature)
         inner: InnerValues = OnnxValues(proto, source.file.parent, oracle)

@@ -93,7 +93,7 @@ def find_ranges(signature: Signature, model: ir.Model, example: Feeds, run: Run)
 
 def draw_indices(signature: Signature, example: Feeds, run: Run) -> Feeds:
     """Draw the index inputs of a drawn example again, now that their ranges are known."""
-    drawn = _draw(signature, signature.check(example), _INTEGERS[0])
+    drawn = draw(signature, signature.check(example))
     indices = {spec.name for spec in signature.inputs if spec.range is not None}
     again = {name: drawn[name] if name in indices else example[name] for name in example}
     return again if accepts(run, again) else example
@@ -102,7 +102,7 @@ def draw_indices(signature: Signature, example: Feeds, run: Run) -> Feeds:
 def _drawn(signature: Signature) -> Iterator[Feeds]:
     for below in _INTEGERS:
         for size in _SIZES:
-            yield _draw(signature, _sizes(signature, size), below)
+            yield draw(signature, _sizes(signature, size), below)
 
 
 def _sizes(signature: Signature, size: int) -> dict[str, int]:
@@ -112,7 +112,8 @@ def _sizes(signature: Signature, size: int) -> dict[str, int]:
     return sizes | {name: allowed.opt for profile in signature.profiles for name, allowed in profile.items()}
 
 
-def _draw(signature: Signature, sizes: Mapping[str, int], below: int) -> Feeds:
+def draw(signature: Signature, sizes: Mapping[str, int], below: int = _INTEGERS[0]) -> Feeds:
+    """Return inputs of the given sizes; integers without a known range are below ``below``."""
     rng = np.random.default_rng(0)
     return {spec.name: _array(rng, spec, sizes, below) for spec in signature.inputs}
 

@@ -29,7 +29,7 @@ from aotc.export.onnx_example import (
 )
 from aotc.export.onnx_file import read_onnx
 from aotc.export.source import as_given
-from aotc.export.upgrade import upgrade
+from aotc.export.upgrade import join_softmax, upgrade
 from aotc.ir import scopes
 from aotc.ir.edit import Names
 from aotc.ir.walk import graphs
@@ -117,6 +117,7 @@ def import_onnx(source: OnnxSource, proto: onnx.ModelProto, run: Run) -> Importe
     equal = find_equal_dims(signature, example, lambda feeds: accepts(run, feeds))
     signature = merge_dims(signature, equal)
     _infer_shapes(model, signature.inputs)
+    join_softmax(model)
     signature = find_ranges(signature, model, example, run)
     if given is None:
         example = draw_indices(signature, example, run)

@@ -14,6 +14,7 @@ from onnx_ir.passes import common as passes
 from aotc.errors import RefusedError
 from aotc.export.to_onnx import OPSET
 from aotc.ir import scopes
+from aotc.ir.edit import discard, take_over
 from aotc.ir.walk import graphs, is_op
 
 _IR_VERSION = 10
@@ -164,6 +165,42 @@ def _refuse_misread(model: ir.Model, version: int) -> None:
                     slug="onnx-opset",
                     hint=f"export the model again at opset {_HARDMAX_13} or later",
                 )
+
+
+def join_softmax(model: ir.Model) -> None:
+    """Take the softmax of a last axis out of the matrix to which the converter flattens its input.
+
+    Before opset 13 Softmax took all axes from one on; where that is the last, it means what it means today.
+
+    Args:
+        model: With shapes.
+    """
+    for graph in graphs(model):
+        for node in [node for node in graph if is_op(node, "Softmax", "LogSoftmax")]:
+            if (found := _flattened(node)) is not None:
+                source, back = found
+                flat = node.inputs[0]
+                node.replace_input_with(0, source)
+                node.attributes["axis"] = ir.AttrInt64("axis", -1)
+                take_over(node.outputs[0], back.outputs[0])
+                discard(back)
+                if flat is not None and (producer := flat.producer()) is not None:
+                    discard(producer)
+
+
+def _flattened(softmax: ir.Node) -> tuple[ir.Value, ir.Node] | None:
+    """Return what is flattened to rows for ``softmax``, and the Reshape that gives it its shape back."""
+    flat = softmax.inputs[0].producer() if softmax.inputs[0] is not None else None
+    uses = list(softmax.outputs[0].uses())
+    if not is_op(flat, "Flatten") or len(uses) != 1 or not is_op(uses[0].node, "Reshape"):
+        return None
+    assert flat is not None
+    source, back = flat.inputs[0], uses[0].node
+    shape = back.inputs[1].producer() if back.inputs[1] is not None else None
+    if source is None or source.shape is None or shape is None or not is_op(shape, "Shape"):
+        return None
+    rows = flat.attributes.get_int("axis", 1) in (-1, len(source.shape) - 1)
+    return (source, back) if rows and shape.inputs[0] is source and not shape.attributes else None
 
 
 def _keep_old_resize(model: ir.Model) -> None:
