@@ -13,7 +13,7 @@ from pathlib import Path
 
 from aotc_passes.lower_ort import ExactIntegerSum, ExpandAttentionMask, MishByExp, QuickGelu, StableGroupNorm
 from aotc_passes.optimise import EliminateDeadCode, FoldBatchNorm, FoldConstants, ShareDuplicates
-from aotc_passes.raise_ import Activations, Normalisations
+from aotc_passes.raise_ import Activations, Normalisations, RotaryEmbeddings
 
 from aotc.backends.ort_cpu.build import specialise
 from aotc.backends.ort_cpu.emit import emit_portable
@@ -46,6 +46,7 @@ RAISE: tuple[Pass, ...] = (
     FoldConstants(),
     Normalisations(),
     Activations(),
+    RotaryEmbeddings(),
 )
 OPTIMISE: tuple[Pass, ...] = (
     FoldBatchNorm(),
