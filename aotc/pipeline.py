@@ -14,7 +14,7 @@ from pathlib import Path
 from aotc_passes import PASSES
 from aotc_passes.lower_ort import ExactIntegerSum, ExpandAttentionMask, MishByExp, QuickGelu, StableGroupNorm
 from aotc_passes.optimise import EliminateDeadCode, FoldBatchNorm, FoldConstants, ShareDuplicates
-from aotc_passes.raise_ import Activations, Normalisations, RaiseAttention
+from aotc_passes.raise_ import Activations, Normalisations, RaiseAttention, RotaryEmbeddings
 
 from aotc.backends.ort_cpu.build import specialise
 from aotc.backends.ort_cpu.emit import emit_portable
@@ -47,6 +47,7 @@ RAISE: tuple[Pass, ...] = (
     FoldConstants(),
     Normalisations(),
     Activations(),
+    RotaryEmbeddings(),
     RaiseAttention(),
 )
 OPTIMISE: tuple[Pass, ...] = (

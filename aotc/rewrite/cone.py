@@ -54,7 +54,7 @@ class Cone:
             attributes = [attribute_key(attribute) for _, attribute in sorted(node.attributes.items())]
             read = [numbers.get(v) or _content(v) if v is not None else None for v in node.inputs]
             texts.append((node.op_type, *attributes, *read))
-            numbers[node.outputs[0]] = f"n{index}"
+            numbers |= {value: f"n{index}.{place}" for place, value in enumerate(node.outputs)}
         return tuple(texts)
 
     def constants(self) -> list[Array]:
@@ -74,11 +74,14 @@ class Cone:
                 if value is not None and value not in known:
                     known[value] = _copy(value, f"c{len(held)}", wide)
                     held.append(known[value])
-            made = ir.Value(name=f"n{len(nodes)}", type=_type(node.outputs[0], wide))
+            made = [
+                ir.Value(name=f"n{len(nodes)}.{place}", type=_type(value, wide))
+                for place, value in enumerate(node.outputs)
+            ]
             read = [known[value] if value is not None else None for value in node.inputs]
             attributes = [_attribute(attribute, wide) for attribute in node.attributes.values()]
-            nodes.append(ir.Node(node.domain, node.op_type, read, attributes, outputs=[made]))
-            known[node.outputs[0]] = made
+            nodes.append(ir.Node(node.domain, node.op_type, read, attributes, outputs=made))
+            known.update(zip(node.outputs, made, strict=True))
         known[self.value].name = RESULT
         graph = ir.Graph(
             starts,
@@ -92,8 +95,7 @@ class Cone:
 
     def used_elsewhere(self) -> str | None:
         """Return why nothing is saved by computing ``value`` in another way; None if something is."""
-        for node in self.nodes[:-1]:
-            value = node.outputs[0]
+        for value in (value for node in self.nodes[:-1] for value in node.outputs):
             if value.is_graph_output():
                 return f"its inner value '{value.name}' is an output of the graph, and has to be computed"
             if any(use.node not in self.nodes for use in value.uses()):
@@ -119,6 +121,7 @@ def cones(
     order: Mapping[ir.Node, int],
     allowed: Collection[str],
     is_parameter: Callable[[ir.Value], bool] = lambda _: False,
+    stops_at: Callable[[ir.Value], bool] = lambda _: False,
 ) -> list[Cone]:
     """Return the cones of ``end`` over one value, from the smallest to the largest.
 
@@ -128,8 +131,9 @@ def cones(
     Args:
         end: Where they end.
         order: The places of the nodes of its graph.
-        allowed: Standard operators that may lie inside, of one output each.
+        allowed: Standard operators that may lie inside.
         is_parameter: Told of values that cannot be looked behind, and of constants: which are parameters.
+        stops_at: Told of values: which are not to be looked behind.
     """
     found: list[Cone] = []
     nodes: list[ir.Node] = []
@@ -143,7 +147,7 @@ def cones(
             before = value.producer() if value is not None else None
             if value is None or before in queued:
                 continue
-            if before is not None and before in order and _may_lie_inside(before, allowed):
+            if before is not None and _is_open(before, order, allowed) and not stops_at(value):
                 heapq.heappush(pending, (-order[before], before))
                 queued.add(before)
             elif constant(value) is not None or is_parameter(value):
@@ -152,10 +156,10 @@ def cones(
                 return found
             else:
                 source = value
-        if len(pending) + (source is not None) == 1:
-            start = source if source is not None else pending[0][1].outputs[0]
-            found.append(Cone(end.outputs[0], start, tuple(parameters), tuple(reversed(nodes))))
-    return found
+        starts = pending[0][1].outputs if source is None and pending else [source]
+        if len(pending) + (source is not None) == 1 and len(starts) == 1 and starts[0] is not None:
+            found.append(Cone(end.outputs[0], starts[0], tuple(parameters), tuple(reversed(nodes))))
+    return [cone for cone in found if not any(value.producer() in cone.nodes for value in cone.parameters)]
 
 
 def evaluate(
@@ -188,8 +192,9 @@ def run_operator(
     return result
 
 
-def _may_lie_inside(node: ir.Node, allowed: Collection[str]) -> bool:
-    return node.domain == "" and node.op_type in allowed and len(node.outputs) == 1
+def _is_open(node: ir.Node, order: Mapping[ir.Node, int], allowed: Collection[str]) -> bool:
+    """Return whether a walk goes on behind ``node``."""
+    return node in order and node.domain == "" and node.op_type in allowed
 
 
 def _content(value: ir.Value) -> object:

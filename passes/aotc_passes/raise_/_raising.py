@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import ClassVar, Generic, TypeVar
@@ -63,6 +64,10 @@ class Raising(ABC, Generic[Found]):
         """Return whether ``value`` may be a weight of a cone whose value has ``rank`` axes."""
         return False
 
+    def stops_at(self, value: ir.Value, rank: int) -> bool:
+        """Return whether nothing behind ``value`` may belong to a cone whose value has ``rank`` axes."""
+        return False
+
     def run(self) -> PassResult:
         """Sweep until nothing is found: what was found may be part of a larger cone."""
         count = -1
@@ -86,7 +91,9 @@ class Raising(ABC, Generic[Found]):
     def _visit(self, end: ir.Node, order: Mapping[ir.Node, int], told: set[ir.Node]) -> None:
         shape, first = end.outputs[0].shape, None
         rank = shape.rank() if shape is not None else 0
-        for cone in reversed(cones(end, order, self.inside, lambda value: self.is_parameter(value, rank))):
+        is_parameter = functools.partial(self.is_parameter, rank=rank)
+        stops_at = functools.partial(self.stops_at, rank=rank)
+        for cone in reversed(cones(end, order, self.inside, is_parameter, stops_at)):
             verdict = self._verdict(cone)
             if verdict is None:
                 continue
