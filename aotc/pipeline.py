@@ -14,7 +14,7 @@ from pathlib import Path
 from aotc_passes import PASSES
 from aotc_passes.lower_ort import ExactIntegerSum, ExpandAttentionMask, MishByExp, QuickGelu, StableGroupNorm
 from aotc_passes.optimise import EliminateDeadCode, FoldBatchNorm, FoldConstants, ShareDuplicates
-from aotc_passes.raise_ import Activations, Normalisations, RaiseAttention, RotaryEmbeddings
+from aotc_passes.raise_ import RaiseActivations, RaiseAttention, RaiseNormalisations, RaiseRotaryEmbeddings
 
 from aotc.backends.ort_cpu.build import specialise
 from aotc.backends.ort_cpu.emit import emit_portable
@@ -45,9 +45,9 @@ from aotc.sources import AnySource, import_source
 RAISE: tuple[Pass, ...] = (
     EliminateDeadCode(),
     FoldConstants(),
-    Normalisations(),
-    Activations(),
-    RotaryEmbeddings(),
+    RaiseNormalisations(),
+    RaiseActivations(),
+    RaiseRotaryEmbeddings(),
     RaiseAttention(),
 )
 OPTIMISE: tuple[Pass, ...] = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import re
 from collections.abc import Iterable
 
 from pydantic import ValidationError
@@ -179,12 +180,16 @@ def _named(description: Description, why: str, operators: OperatorCounts | None)
 def _about(entry: PassEntry, operator: str) -> PassEntry | None:
     """Return what ``entry`` changed into an operator or refused to; None if nothing."""
     changes = tuple(
-        line for line in entry.changes if operator in map(operator_name, line.rpartition(" -> ")[2].split())
+        line for line in entry.changes if operator in map(operator_name, _words(line.rpartition(" -> ")[2]))
     )
     refusals = tuple(each for each in entry.refusals if operator_name(each.operator) == operator)
     return (
         entry.model_copy(update={"changes": changes, "refusals": refusals}) if changes or refusals else None
     )
+
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"\w+", text)
 
 
 def _suggestion(name: str, known: Iterable[str]) -> str:

@@ -10,7 +10,12 @@ from typing import Any
 import onnx_ir as ir
 import pytest
 from aotc_passes import PASSES
-from aotc_passes.raise_ import Activations, Normalisations, activations, normalisations
+from aotc_passes.raise_ import (
+    RaiseActivations,
+    RaiseNormalisations,
+    raise_activations,
+    raise_normalisations,
+)
 from aotc_passes.raise_._functions import Activation
 from aotc_passes.raise_._moments import Normalisation
 
@@ -23,12 +28,14 @@ from aotc.testing import Case, assert_close, load_case, parse_cases, run_case, s
 FOLDER = Path(__file__).parent / "cases"
 RAISED = {
     cls: [case for case in parse_cases(FOLDER / f"{cls.name()}.txt") if case.after is not None]
-    for cls in (Activations, Normalisations)
+    for cls in (RaiseActivations, RaiseNormalisations)
 }
-LAYER_NORMS = [case for case in RAISED[Normalisations] if "LayerNormalization" in str(case.after)]
+LAYER_NORMS = [case for case in RAISED[RaiseNormalisations] if "LayerNormalization" in str(case.after)]
 SCALED = [case for case in LAYER_NORMS if "(x, w, b)" in str(case.after)]
-GELUS = [case for case in RAISED[Activations] if "= Gelu" in str(case.after) and "float16" not in case.before]
-QUICK = [case for case in RAISED[Activations] if "alpha: float = 1.702" in str(case.after)]
+GELUS = [
+    case for case in RAISED[RaiseActivations] if "= Gelu" in str(case.after) and "float16" not in case.before
+]
+QUICK = [case for case in RAISED[RaiseActivations] if "alpha: float = 1.702" in str(case.after)]
 
 
 def _in_place_of(node: ir.Node, op_type: str, inputs: list[Any], attributes: list[ir.Attr]) -> None:
@@ -98,14 +105,14 @@ class Sabotaged(Pass):
 @pytest.mark.parametrize(
     ("right", "wrong", "cases"),
     [
-        (Normalisations(), _other_epsilon, SCALED),
-        (Normalisations(), _without_mean, SCALED),
-        (Normalisations(), _without_bias, SCALED),
-        (Normalisations(), _swapped, SCALED),
-        (Normalisations(), _other_axis, SCALED),
-        (Normalisations(), _scaled_twice, SCALED),
-        (Activations(), _other_gelu, GELUS),
-        (Activations(), _other_alpha, QUICK),
+        (RaiseNormalisations(), _other_epsilon, SCALED),
+        (RaiseNormalisations(), _without_mean, SCALED),
+        (RaiseNormalisations(), _without_bias, SCALED),
+        (RaiseNormalisations(), _swapped, SCALED),
+        (RaiseNormalisations(), _other_axis, SCALED),
+        (RaiseNormalisations(), _scaled_twice, SCALED),
+        (RaiseActivations(), _other_gelu, GELUS),
+        (RaiseActivations(), _other_alpha, QUICK),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
@@ -129,19 +136,19 @@ def test_the_validator_puts_back_what_is_wrong(
 def test_an_epsilon_that_is_read_wrongly_is_not_believed(
     case: Case, factor: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    right = normalisations.read_off
+    right = raise_normalisations.read_off
 
     def wrong(*args: Any) -> tuple[list[Normalisation], str]:
         found, instead = right(*args)
         return [dataclasses.replace(each, epsilon=each.epsilon * factor) for each in found], instead
 
-    monkeypatch.setattr(normalisations, "read_off", wrong)
-    result = Normalisations().run(load_case(case), Context(Oracle(1)))
+    monkeypatch.setattr(raise_normalisations, "read_off", wrong)
+    result = RaiseNormalisations().run(load_case(case), Context(Oracle(1)))
     assert not result.modified
     assert any("not raised to" in refusal.reason for refusal in result.refusals)
 
 
-@pytest.mark.parametrize("case", RAISED[Activations], ids=lambda case: case.title)
+@pytest.mark.parametrize("case", RAISED[RaiseActivations], ids=lambda case: case.title)
 def test_every_operator_may_be_proposed_and_only_the_right_one_is_taken(
     case: Case, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -149,5 +156,5 @@ def test_every_operator_may_be_proposed_and_only_the_right_one_is_taken(
         Activation(name) for name in ("Relu", "Sigmoid", "Tanh", "Gelu", "Swish", "HardSwish", "Mish")
     ]
     proposed += [Activation("Gelu", (ir.AttrString("approximate", "tanh"),)), Activation("Elu")]
-    monkeypatch.setattr(activations, "candidates", lambda *_: proposed)
+    monkeypatch.setattr(raise_activations, "candidates", lambda *_: proposed)
     run_case(case, PASSES)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from aotc.rewrite import Pass
-from aotc_passes.raise_.activations import Activations
-from aotc_passes.raise_.normalisations import Normalisations
-from aotc_passes.raise_.activations import Activations
-from aotc_passes.raise_.normalisations import Normalisations
+from aotc_passes.raise_.raise_activations import RaiseActivations
 from aotc_passes.raise_.raise_attention import RaiseAttention
-from aotc_passes.raise_.rotary_embeddings import RotaryEmbeddings
+from aotc_passes.raise_.raise_normalisations import RaiseNormalisations
+from aotc_passes.raise_.raise_rotary_embeddings import RaiseRotaryEmbeddings
 
-PASSES: tuple[type[Pass], ...] = (Normalisations, Activations, RotaryEmbeddings, RaiseAttention)
+PASSES: tuple[type[Pass], ...] = (
+    RaiseNormalisations,
+    RaiseActivations,
+    RaiseRotaryEmbeddings,
+    RaiseAttention,
+)
 """All raising passes, in the order in which they run."""
 
-__all__ = ["PASSES", "Activations", "Normalisations", "RaiseAttention", "RotaryEmbeddings"]
+__all__ = ["PASSES", "RaiseActivations", "RaiseAttention", "RaiseNormalisations", "RaiseRotaryEmbeddings"]

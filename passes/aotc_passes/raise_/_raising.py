@@ -102,10 +102,13 @@ class Raising(ABC, Generic[Found]):
                 self._changes.append(f"{place(end)}: {len(cone.nodes)} nodes -> {verdict.found}")
                 self.replace(cone, verdict.found)
                 return
-            first = first or (f"not raised to {verdict.found}: {reason}", cone)
+            first = first or (str(verdict.found), reason, cone)
         if first is not None and end not in told:
-            self._refusals.append(Refusal(first[0], describe(end)))
-            told.update(first[1].nodes)
+            found, why, cone = first
+            self._refusals.append(
+                Refusal(f"not raised to {found}: {why}", describe(end), found.partition("(")[0])
+            )
+            told.update(cone.nodes)
 
     def _verdict(self, cone: Cone) -> Verdict[Found] | None:
         key = self.key(cone)

@@ -53,7 +53,7 @@ class _Rotary:
 
 
 @dataclasses.dataclass(frozen=True)
-class RotaryEmbeddings(Pass):
+class RaiseRotaryEmbeddings(Pass):
     """Turn any spelling of a rotary position embedding into RotaryEmbedding.
 
     Rewrites:

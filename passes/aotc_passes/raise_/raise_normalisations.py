@@ -25,7 +25,7 @@ _MOST_ENTRIES = 1 << 18
 
 
 @dataclasses.dataclass(frozen=True)
-class Normalisations(Pass):
+class RaiseNormalisations(Pass):
     """Turn any spelling of layer or RMS normalisation into the operator that ONNX has for it.
 
     Rewrites:

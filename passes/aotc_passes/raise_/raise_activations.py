@@ -37,7 +37,7 @@ _NEAR = 5e-3
 
 
 @dataclasses.dataclass(frozen=True)
-class Activations(Pass):
+class RaiseActivations(Pass):
     """Turn any spelling of an activation function into the operator that ONNX has for it.
 
     Rewrites:
