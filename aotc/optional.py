@@ -7,6 +7,7 @@ from types import ModuleType
 from typing import Any
 
 from aotc.errors import MissingError
+from aotc.target import Target
 
 _EXTRA_OF = {
     "onnx": "build",
@@ -14,6 +15,7 @@ _EXTRA_OF = {
     "onnxruntime": "cpu",
     "onnxscript": "build",
     "peft": "hf",
+    "tensorrt_rtx": "rtx",
     "timm": "timm",
     "torch": "build",
     "torchvision": "timm",
@@ -47,6 +49,16 @@ def require_compiler() -> None:
     """
     for name in ("onnxruntime", "onnx", "onnx_ir", "onnxscript", "torch"):
         require(name)
+
+
+def require_backend(target: Target) -> None:
+    """Say that the compiler of ``target`` is missing before anything else is done.
+
+    Raises:
+        MissingError: Its package is not installed.
+    """
+    if target.name == "tensorrt-rtx":
+        require("tensorrt_rtx")
 
 
 def how_to_install(extra: str) -> str:

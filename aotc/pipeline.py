@@ -13,13 +13,16 @@ from pathlib import Path
 
 from aotc_passes.lower_ort import ExactIntegerSum, ExpandAttentionMask, StableGroupNorm
 from aotc_passes.optimise import EliminateDeadCode, FoldBatchNorm, FoldConstants, ShareDuplicates
+from aotc_passes.quantise import CastToFp16
 
 from aotc.backends.ort_cpu.build import specialise
 from aotc.backends.ort_cpu.emit import emit_portable
-from aotc.bundle import Staging
+from aotc.backends.tensorrt_rtx.build import compile_engine
+from aotc.bundle import EngineEntry, Staging
 from aotc.config import Options
 from aotc.environment import environment
 from aotc.ir.operators import count_by_module
+from aotc.optional import require_backend
 from aotc.oracle import Oracle
 from aotc.parity.by_module import ModuleResults
 from aotc.parity.cases import all_cases
@@ -27,7 +30,7 @@ from aotc.parity.conditions import insisted, refuse_broken
 from aotc.parity.inputs import Feeds
 from aotc.parity.reference import write_references
 from aotc.parity.sizes import unread_guards
-from aotc.parity.stage import engine_accuracy, judge_engines, score
+from aotc.parity.stage import engine_accuracy, judge_engines, refuse_unexecuted, score
 from aotc.parity.tolerance import configured
 from aotc.parity.validate import pass_checks
 from aotc.parity.verdict import Verdict
@@ -39,6 +42,7 @@ from aotc.rewrite.registry import find
 from aotc.seal import BuildResult, draft, seal
 from aotc.signature import Signature
 from aotc.sources import AnySource, import_source
+from aotc.target import Target, parse_target
 
 OPTIMISE: tuple[Pass, ...] = (
     EliminateDeadCode(),
@@ -48,16 +52,18 @@ OPTIMISE: tuple[Pass, ...] = (
     EliminateDeadCode(),
 )
 LOWER: dict[str, tuple[Pass, ...]] = {
-    "ort-cpu": (ExpandAttentionMask(), ExactIntegerSum(), StableGroupNorm(), ShareDuplicates())
+    "ort-cpu": (ExpandAttentionMask(), ExactIntegerSum(), StableGroupNorm(), ShareDuplicates()),
+    "tensorrt-rtx": (ExpandAttentionMask(), ShareDuplicates()),
 }
+CAST: dict[str, tuple[Pass, ...]] = {"fp32": (), "fp16": (CastToFp16(), ShareDuplicates())}
 
 Progress = Callable[[str, str], None]
 """Told (stage, detail); detail is empty when the stage begins."""
 
 
 def passes_of(options: Options) -> tuple[Pass, ...]:
-    """Return the pipeline of a target, without the passes that the user disabled."""
-    passes = OPTIMISE + LOWER[options.target]
+    """Return the pipeline of a target and a precision, without the passes that the user disabled."""
+    passes = OPTIMISE + LOWER[parse_target(options.target).name] + CAST[options.precision]
     off = {find(name, [type(each) for each in passes]) for name in options.disable}
     return tuple(each for each in passes if type(each) not in off)
 
@@ -80,7 +86,8 @@ def build(
         ParityError: The engine differs from eager; the worst inputs and a report are saved beside ``out``.
         AotcError: Bad configuration or source, missing packages, failing storage.
     """
-    clock = _Clock(progress)
+    clock, target = _Clock(progress), parse_target(options.target)
+    require_backend(target)
     passes = passes_of(options)
     oracle = Oracle(options.threads or 0)
     with (
@@ -95,14 +102,14 @@ def build(
         before = count_by_module(model)
 
         clock.stage("eager")
-        bounds = configured(options.tolerance, signature)
+        bounds = configured(options.tolerance, signature, options.precision)
         wanted = all_cases(signature, imported.given, seed=options.seed, only=only)
         references = write_references(eager, wanted, cases, bounds, clock.detail)
         signature = signature.with_conditions(insisted(signature, references))
         metric = score(source.accuracy, eager.call) if source.accuracy and not only else None
 
         clock.stage("optimise")
-        checks = pass_checks(options.validate_passes, oracle, references, cases, signature)
+        checks = pass_checks(options.validate_passes, oracle, references, cases, signature, bounds)
         observers = [DumpObserver(options.dump_dir)] if options.dump_dir else []
         records = run_passes(model, passes, Context(oracle), checks=checks, observers=observers)
 
@@ -114,7 +121,7 @@ def build(
         reference = eager.name
         del eager, model, imported, checks
         gc.collect()
-        engines = (portable, specialise(staging.path, portable, clock.detail))
+        engines = (portable, _engine(staging.path, portable, signature, target, clock.detail))
 
         clock.stage("check")
         contents = draft(staging, source.name, options, signature, engines, records)
@@ -123,7 +130,12 @@ def build(
         accuracy = engine_accuracy(source.accuracy, metric, staging.path, contents, options.threads)
         here, seconds = environment(), clock.seconds()
         verdict = Verdict(
-            reference=reference, engines=judged, accuracy=accuracy, environment=here, seconds=seconds
+            level=contents.level,
+            reference=reference,
+            engines=judged,
+            accuracy=accuracy,
+            environment=here,
+            seconds=seconds,
         )
         modules = inside.measure(staging.path, portable, options.threads)
         command = build_command(source.given, options, out)
@@ -132,9 +144,24 @@ def build(
             saved = saved or out.with_name(f"{out.name}.failed.npz")
             raise failed_gate(report, cases, references, saved, source.path, staging.path / portable.file)
 
+        refuse_unexecuted(verdict, options.accept, target)
+
         clock.stage("seal")
         description = seal(staging, report, references, cases, broken, source.assets)
     return BuildResult(out, description, verdict, tuple(records), notes)
+
+
+def _engine(
+    directory: Path,
+    portable: EngineEntry,
+    signature: Signature,
+    target: Target,
+    progress: Callable[[str], None],
+) -> EngineEntry:
+    """Let the target's compiler make its engine file of the canonical graph."""
+    if target.name == "tensorrt-rtx":
+        return compile_engine(directory, portable, signature, target.architectures, progress)
+    return specialise(directory, portable, progress)
 
 
 def _unread(signature: Signature) -> tuple[str, ...]:

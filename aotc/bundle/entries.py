@@ -53,18 +53,26 @@ class Requirements(Frozen):
         return self
 
 
+class DeviceRequirements(Frozen):
+    """The devices that may load a TensorRT-RTX engine: their architectures, and the version that built it."""
+
+    tensorrt_rtx: str
+    architectures: Annotated[tuple[str, ...], Field(min_length=1)]
+
+
 class EngineEntry(Frozen):
     """One engine file and its external initialisers, sorted by name."""
 
     file: FileName
-    kind: Literal["portable", "ort-optimised"]
-    requires: Requirements | None = None
+    kind: Literal["portable", "ort-optimised", "tensorrt-rtx"]
+    requires: Requirements | DeviceRequirements | None = None
     tensors: tuple[TensorEntry, ...] = ()
 
     @model_validator(mode="after")
     def _consistent(self) -> EngineEntry:
-        if (self.requires is None) != (self.kind == "portable"):
-            raise ValueError("an engine has 'requires' if and only if it is ort-optimised")
+        kinds = {"portable": type(None), "ort-optimised": Requirements, "tensorrt-rtx": DeviceRequirements}
+        if type(self.requires) is not kinds[self.kind]:
+            raise ValueError("an engine says what it requires, of its own kind, unless it is portable")
         names = [tensor.name for tensor in self.tensors]
         if names != sorted(set(names)):
             raise ValueError("tensors must be sorted by name and without duplicates")

@@ -65,7 +65,7 @@ def _show_parts(document: PartsDocument, as_json: bool) -> None:
 def _print(document: InspectDocument) -> None:
     from aotc.cli.signatures import print_signature
 
-    say(f"{document.name}: {document.target}, level {document.level}")
+    say(f"{document.name}: {document.target}, {document.precision}, level {document.level}")
     say(f"digest {document.digest}")
     if document.report is not None:
         say(f"report {document.report}")
@@ -101,10 +101,9 @@ def _print_parity(parity: ParityText) -> None:
     rest = f", {parity.cases - parity.equal} refused or not compared" if parity.cases > parity.equal else ""
     say(f"\nparity with {parity.reference}: {parity.equal} of {parity.cases} cases equal{rest}")
     if (worst := parity.worst) is not None:
-        bound = f"{worst.atol:.2e}" + (f" + {worst.rtol:g} rel" if worst.rtol else "")
         say(
             f"worst: {worst.ratio:.2f} of the bound; output {worst.output} on {worst.case}, "
-            f"max abs {worst.max_abs:.2e}, bound {bound} ({worst.engine})"
+            f"max abs {worst.max_abs:.2e}, bound {worst.bound} ({worst.engine})"
         )
     if parity.accuracy is not None:
         say(accuracy_text(parity.accuracy, parity.reference))

@@ -78,6 +78,12 @@ def show_verdict(
         ci.passed(verdict, notes)
 
 
+def verified(verdict: AnyVerdict) -> str:
+    """Return what a positive verdict says, with its level if the engine was not run."""
+    text = f"verified against {verdict.reference}"
+    return text if verdict.level == "executed" else f"graph {text}, at level graph: the engine was never run"
+
+
 def _summary(
     verdict: AnyVerdict,
     notes: Sequence[str],

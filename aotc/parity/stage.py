@@ -9,10 +9,11 @@ from typing import Any
 
 from aotc.bundle import Contents
 from aotc.child import Progress, run_in_child
-from aotc.errors import RefusedError, UsageError, VerdictError
+from aotc.errors import RefusedError, UnexecutedError, UsageError, VerdictError
 from aotc.parity.golden import Reference
-from aotc.parity.verdict import Accuracy, CaseVerdict, EngineVerdict
+from aotc.parity.verdict import Accuracy, CaseVerdict, EngineVerdict, Verdict
 from aotc.runtime.unsealed import load_unsealed
+from aotc.target import Target
 
 ACCURACY_LIMIT = 1e-4
 """A metric of eager and engine may differ by this much."""
@@ -84,6 +85,20 @@ def _with_refused(
     return engine.model_copy(update={"cases": tuple(judged[r.label] for r in references)})
 
 
+def refuse_unexecuted(verdict: Verdict, accept: str | None, target: Target) -> None:
+    """Refuse to publish an engine that was not run, unless the user accepts what was verified instead.
+
+    Raises:
+        UnexecutedError: The verdict is of level ``graph``, and ``accept`` is not.
+    """
+    if verdict.level == "graph" and accept != "graph":
+        raise UnexecutedError(
+            f"the engine for {target} was compiled and cannot be run here: "
+            f"only its graph was verified against {verdict.reference}, on another runtime",
+            hint="--accept graph publishes it, at level graph",
+        )
+
+
 def score(metric: Metric, run: Any, *, eager: float | None = None) -> float:
     """Run the source's metric; an exception of its code surfaces as itself.
 
@@ -122,7 +137,7 @@ def engine_accuracy(
     """
     if metric is None or eager is None:
         return None
-    with load_unsealed(directory, contents, contents.engines[-1], threads=threads) as engine:
+    with load_unsealed(directory, contents, contents.runnable[-1], threads=threads) as engine:
         return compare_accuracy(metric, eager, engine.run)
 
 

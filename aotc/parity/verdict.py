@@ -112,6 +112,11 @@ class PartsVerdict(_Frozen):
     accuracy: Accuracy | None = None
 
     @property
+    def level(self) -> Literal["executed", "graph"]:
+        """Return ``executed`` if the engine of every part ran."""
+        return "graph" if any(verdict.level == "graph" for verdict in self.parts.values()) else "executed"
+
+    @property
     def reference(self) -> str:
         """Return what the engines were compared with."""
         return next(iter(self.parts.values())).reference

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from aotc.rewrite import Pass
-from aotc_passes import lower_ort, optimise
+from aotc_passes import lower_ort, optimise, quantise
 
-PASSES: tuple[type[Pass], ...] = (*optimise.PASSES, *lower_ort.PASSES)
+PASSES: tuple[type[Pass], ...] = (*optimise.PASSES, *lower_ort.PASSES, *quantise.PASSES)
 """Every pass, in the order of the stages."""
