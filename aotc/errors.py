@@ -7,7 +7,7 @@ an ``AotcError`` is a bug of ours (exit code 70).
 from __future__ import annotations
 
 import re
-from typing import ClassVar
+from typing import Any, ClassVar
 
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 """Where an object lies in memory: in the text of foreign exceptions, and never of use."""
@@ -97,9 +97,13 @@ class MissingError(AotcError):
 
 
 class UnexecutedError(MissingError):
-    """The engine cannot be run on this machine: what was verified is its graph, on another runtime."""
+    """The engine cannot be run on this machine: what was verified is its graph, on another runtime.
+
+    ``verdict`` has the figures of the graph.
+    """
 
     slug = "unexecuted"
+    verdict: Any = None
 
 
 class StorageError(AotcError):

@@ -95,6 +95,7 @@ def command(
         digest=digest,
         notes=notes,
         finding=finding,
+        refused=verdict.level == "graph",
         seconds=progress.seconds,
     )
     if not verdict.passed:
@@ -102,20 +103,21 @@ def command(
         hint = _hint(verdict, directory, source, inputs, mode)
         raise ParityError(verdict, where=_place(verdict, saved), hint=hint)
     if verdict.level == "graph":
-        _refuse_level(directory, source is None)
+        raise _unexecuted(verdict, directory, source is None)
     if not as_json:
         say("verified on golden inputs" if source is None else verified(verdict))
 
 
-def _refuse_level(directory: Path | None, replayed: bool) -> None:
-    """Say what a check could and could not tell of an engine that this machine does not run."""
+def _unexecuted(verdict: AnyVerdict, directory: Path | None, replayed: bool) -> UnexecutedError:
+    """Return what a check could tell, and what not, of an engine that this machine does not run."""
     what = "golden inputs" if replayed else "every case of the gate"
-    raise UnexecutedError(
-        f"only the graph was checked, and agrees on {what}: the engine itself is not run here, "
-        "and nothing is known of its results",
-        where=None if directory is None else str(directory),
-        hint="every byte of the bundle is the one that was built; run the engine on its device",
+    error = UnexecutedError(
+        f"only the graph was checked, at level graph, and agrees on {what}: the engine itself is not run here",
+        where=None if directory is None else f"{directory}, every byte of which is the one that was built",
+        hint="run the engine on its device: nothing here tells whether it computes what its graph says",
     )
+    error.verdict = verdict
+    return error
 
 
 def _hint(

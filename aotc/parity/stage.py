@@ -92,11 +92,13 @@ def refuse_unexecuted(verdict: Verdict, accept: str | None, target: Target) -> N
         UnexecutedError: The verdict is of level ``graph``, and ``accept`` is not.
     """
     if verdict.level == "graph" and accept != "graph":
-        raise UnexecutedError(
+        error = UnexecutedError(
             f"the engine for {target} was compiled and cannot be run here: "
             f"only its graph was verified against {verdict.reference}, on another runtime",
             hint="--accept graph publishes it, at level graph",
         )
+        error.verdict = verdict
+        raise error
 
 
 def score(metric: Metric, run: Any, *, eager: float | None = None) -> float:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
 
 import onnx_ir as ir
 from typing_extensions import override
 
 from aotc.ir.constants import constant
-from aotc.ir.edit import Names, defined_values, take_over
+from aotc.ir.edit import Names, defined_values, discard_dead_initializers, take_over
 from aotc.ir.scopes import describe, inherit, place
+from aotc.ir.walk import is_op
 from aotc.rewrite import Context, Pass, PassResult, Refusal, Relation
-from aotc_passes.quantise._fp16_range import Kept, decide, full_inputs
+from aotc_passes.quantise._fp16_range import Kept, Plan, decide
+from aotc_passes.quantise._fp16_types import Types
 
 _FLOAT, _HALF = ir.DataType.FLOAT, ir.DataType.FLOAT16
 
@@ -25,8 +26,9 @@ class CastToFp16(Pass):
         A standard operator that takes float16 in the place of float32 does so: its float32 constants become
         float16, and a Cast stands where float16 and float32 meet. Operators that add up or raise many values
         stay in float32 (sums, means, powers, exponentials, logarithms, Softmax, InstanceNormalization; the
-        list is that of torch.autocast), and so do the angles of Sin and Cos, which positions make. Those
-        that compute in float32 inside (LayerNormalization, RMSNormalization) are cast.
+        list is that of torch.autocast, and those that compare, round, sort, quantise or keep a state), and so
+        do the angles of Sin and Cos, which positions make. Those that compute in float32 inside
+        (LayerNormalization, RMSNormalization) are cast.
 
     Requires:
         Types of all values, or schemas that tell them.
@@ -46,11 +48,11 @@ class CastToFp16(Pass):
     @override
     def run(self, model: ir.Model, context: Context) -> PassResult:
         """Rewrite ``model`` in place."""
-        plan = decide(model)
-        halves = [node for node in model.graph if node in plan.halves]
-        if halves:
-            _Casting(model, plan.halves, plan.half_values).run()
-        changes = tuple(f"{place(node)}: {node.op_type} in float16" for node in halves)
+        types = Types(model.graph)
+        plan = decide(model.graph, types)
+        if plan.halves:
+            _Casting(model, types, plan).run()
+        changes = tuple(f"{place(node)}: {node.op_type} in float16" for node in plan.halves)
         return PassResult(changes, tuple(map(_refusal, plan.kept)))
 
 
@@ -61,31 +63,23 @@ def _refusal(kept: Kept) -> Refusal:
 class _Casting:
     """Turns values and constants into float16 and puts a Cast wherever the two types meet."""
 
-    def __init__(self, model: ir.Model, halves: set[ir.Node], half_values: set[ir.Value]) -> None:
+    def __init__(self, model: ir.Model, types: Types, plan: Plan) -> None:
         self._graph, self._names = model.graph, Names(model)
-        self._halves, self._half_values = halves, half_values
-        self._casts: dict[tuple[ir.Value, ir.DataType], ir.Value] = {}
+        self._types, self._plan = types, plan
+        self._casts: dict[ir.Value, ir.Value] = {}
 
     def run(self) -> None:
-        wanted = [(use, value) for value in self._values() for use in list(value.uses())]
-        for value in self._half_values:
+        values = [value for value in defined_values(self._graph) if self._types.is_float32(value)]
+        uses = [(user, index, value) for value in values for user, index in list(value.uses())]
+        for value in self._plan.values:
             value.type = ir.TensorType(_HALF)
             if value.is_graph_output():
                 self._keep_output(value)
-        for (user, index), value in wanted:
-            to = _HALF if self._reads_half(user, index) else _FLOAT
-            if value.dtype != to:
-                user.replace_input_with(index, self._as(value, to))
-        for value in [v for v in self._graph.initializers.values() if not v.uses()]:
-            if not (value.is_graph_output() or value.is_graph_input()):
-                del self._graph.initializers[str(value.name)]
-
-    def _values(self) -> Iterator[ir.Value]:
-        """Yield the float32 values of the main graph; each may be read as float16."""
-        yield from (value for value in defined_values(self._graph) if value.dtype == _FLOAT)
-
-    def _reads_half(self, user: ir.Node, index: int) -> bool:
-        return user in self._halves and index not in full_inputs(user)
+        for user, index, value in uses:
+            half = index in self._plan.halves.get(user, ())
+            if half != (value in self._plan.values) and not is_op(user, "Shape", "Size"):
+                user.replace_input_with(index, self._in_other_type(value))
+        discard_dead_initializers(values)
 
     def _keep_output(self, value: ir.Value) -> None:
         """Let a Cast to float32 be the graph's output in the place of ``value``, which gets another name."""
@@ -99,22 +93,22 @@ class _Casting:
         self._insert(node, value)
         for user, index in list(node.outputs[0].uses()):
             user.replace_input_with(index, value)
-        self._casts[value, _FLOAT] = node.outputs[0]
+        self._casts[value] = node.outputs[0]
 
-    def _as(self, value: ir.Value, to: ir.DataType) -> ir.Value:
-        """Return ``value`` in the type ``to``: a constant of that type, or the result of a Cast."""
-        if (found := self._casts.get((value, to))) is not None:
-            return found
-        tensor = constant(value)
-        if tensor is not None:
-            new = self._constant(value, tensor)
-        else:
-            node = ir.node("Cast", [value], {"to": int(to)})
-            new = node.outputs[0]
-            new.name = self._names.fresh(f"{value.name}_{'fp16' if to == _HALF else 'fp32'}")
-            new.type, new.shape = ir.TensorType(to), value.shape
-            self._insert(node, value)
-        self._casts[value, to] = new
+    def _in_other_type(self, value: ir.Value) -> ir.Value:
+        """Return a float32 value as float16, and one that is float16 now as float32."""
+        if value not in self._casts:
+            tensor = constant(value)
+            self._casts[value] = self._cast(value) if tensor is None else self._constant(value, tensor)
+        return self._casts[value]
+
+    def _cast(self, value: ir.Value) -> ir.Value:
+        to, suffix = (_FLOAT, "fp32") if value in self._plan.values else (_HALF, "fp16")
+        node = ir.node("Cast", [value], {"to": int(to)})
+        new = node.outputs[0]
+        new.name = self._names.fresh(f"{value.name}_{suffix}")
+        new.type, new.shape = ir.TensorType(to), value.shape
+        self._insert(node, value)
         return new
 
     def _constant(self, value: ir.Value, tensor: ir.TensorProtocol) -> ir.Value:
