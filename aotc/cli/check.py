@@ -112,7 +112,7 @@ def _unexecuted(verdict: AnyVerdict, directory: Path | None, replayed: bool) -> 
     """Return what a check could tell, and what not, of an engine that this machine does not run."""
     what = "golden inputs" if replayed else "every case of the gate"
     error = UnexecutedError(
-        f"only the graph was checked, at level graph, and agrees on {what}: the engine itself is not run here",
+        f"only the graph was checked (level graph), and agrees on {what}: the engine itself is not run here",
         where=None if directory is None else f"{directory}, every byte of which is the one that was built",
         hint="run the engine on its device: nothing here tells whether it computes what its graph says",
     )

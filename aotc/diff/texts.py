@@ -98,7 +98,6 @@ def verdict_texts(description: Description, verdict: Verdict | None) -> Texts:
         bound = f"bound {worst.bound} ({worst.tolerance}), ratio {worst.ratio:.2f}"
         texts[f"output {each.name}"] = f"max abs {worst.max_abs:.2e}, {bound}, {each.cases} cases"
     if verdict.accuracy is not None:
-        texts["accuracy"] = accuracy_text(verdict.accuracy, verdict.reference, verdict.level).removeprefix(
-            "accuracy: "
-        )
+        text = accuracy_text(verdict.accuracy, verdict.reference, verdict.level)
+        texts["accuracy"] = text.removeprefix("accuracy: ")
     return texts

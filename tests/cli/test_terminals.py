@@ -214,7 +214,7 @@ def test_doctor_says_what_to_install(cli, folder: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(importlib.metadata, "version", version)
     done = cli("doctor")
     assert done.code == 0
-    assert "target ort-cpu: not available\n" in done.out
+    assert 'target ort-cpu: not available; pip install "aotc[cpu]"\n' in done.out
     assert 'problem: cannot load and run bundles: onnxruntime missing; pip install "aotc[cpu]"\n' in done.out
     fix = 'pip install torch==2.13.0, then pip install "aotc[build]"'
     assert f"problem: cannot build bundles: onnxscript missing; {fix}\n" in done.out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,8 @@ from aotc.ir import scopes
 from aotc.signature import Signature
 
 _SHOWN = 3
+_SOURCES = re.compile(r"\.? In \w+ at \S+:\d+")
+"""Where in TensorRT's own code a message comes from."""
 
 
 def compile_in_child(payload: dict[str, Any], progress: Progress) -> Any:
@@ -101,5 +104,5 @@ def _refused(model: ir.Model, texts: Sequence[str], what: str) -> RefusedError:
 
 
 def _shortened(text: str) -> str:
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    lines = [line.strip() for line in _SOURCES.sub("", text).splitlines() if line.strip()]
     return " ".join(lines[:_SHOWN])[:600]
