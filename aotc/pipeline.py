@@ -15,12 +15,10 @@ from aotc_passes.lower_ort import ExactIntegerSum, ExpandAttentionMask, StableGr
 from aotc_passes.optimise import EliminateDeadCode, FoldBatchNorm, FoldConstants, ShareDuplicates
 from aotc_passes.quantise import CastToFp16
 
-from aotc.backends.ort_cpu.build import specialise
+from aotc.backends.build import build_engine
 from aotc.backends.ort_cpu.emit import emit_portable
-from aotc.backends.tensorrt_rtx.build import compile_engine
-from aotc.bundle import EngineEntry, Staging
+from aotc.bundle import Staging
 from aotc.config import Options
-from aotc.environment import environment
 from aotc.ir.operators import count_by_module
 from aotc.optional import require_backend
 from aotc.oracle import Oracle
@@ -30,10 +28,9 @@ from aotc.parity.conditions import insisted, refuse_broken
 from aotc.parity.inputs import Feeds
 from aotc.parity.reference import write_references
 from aotc.parity.sizes import unread_guards
-from aotc.parity.stage import engine_accuracy, judge_engines, refuse_unexecuted, score
+from aotc.parity.stage import engine_accuracy, judge_engines, refuse_unexecuted, score, verdict_of
 from aotc.parity.tolerance import configured
 from aotc.parity.validate import pass_checks
-from aotc.parity.verdict import Verdict
 from aotc.report.command import build_command
 from aotc.report.content import Report
 from aotc.report.failed import failed_gate
@@ -42,7 +39,7 @@ from aotc.rewrite.registry import find
 from aotc.seal import BuildResult, draft, seal
 from aotc.signature import Signature
 from aotc.sources import AnySource, import_source
-from aotc.target import Target, parse_target
+from aotc.target import parse_target
 
 OPTIMISE: tuple[Pass, ...] = (
     EliminateDeadCode(),
@@ -121,22 +118,14 @@ def build(
         reference = eager.name
         del eager, model, imported, checks
         gc.collect()
-        engines = (portable, _engine(staging.path, portable, signature, target, clock.detail))
+        engines = (portable, build_engine(staging.path, portable, signature, target, clock.detail))
 
         clock.stage("check")
         contents = draft(staging, source.name, options, signature, engines, records)
         judged = judge_engines(staging.path, contents, cases, references, options.threads, clock.detail)
         judged, broken = refuse_broken(signature, references, judged)
         accuracy = engine_accuracy(source.accuracy, metric, staging.path, contents, options.threads)
-        here, seconds = environment(), clock.seconds()
-        verdict = Verdict(
-            level=contents.level,
-            reference=reference,
-            engines=judged,
-            accuracy=accuracy,
-            environment=here,
-            seconds=seconds,
-        )
+        verdict = verdict_of(contents.level, reference, judged, accuracy, clock.seconds())
         modules = inside.measure(staging.path, portable, options.threads)
         command = build_command(source.given, options, out)
         report = Report(contents, verdict, before, after, notes, command, modules=modules)
@@ -149,19 +138,6 @@ def build(
         clock.stage("seal")
         description = seal(staging, report, references, cases, broken, source.assets)
     return BuildResult(out, description, verdict, tuple(records), notes)
-
-
-def _engine(
-    directory: Path,
-    portable: EngineEntry,
-    signature: Signature,
-    target: Target,
-    progress: Callable[[str], None],
-) -> EngineEntry:
-    """Let the target's compiler make its engine file of the canonical graph."""
-    if target.name == "tensorrt-rtx":
-        return compile_engine(directory, portable, signature, target.architectures, progress)
-    return specialise(directory, portable, progress)
 
 
 def _unread(signature: Signature) -> tuple[str, ...]:

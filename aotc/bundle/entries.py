@@ -72,7 +72,7 @@ class EngineEntry(Frozen):
     def _consistent(self) -> EngineEntry:
         kinds = {"portable": type(None), "ort-optimised": Requirements, "tensorrt-rtx": DeviceRequirements}
         if type(self.requires) is not kinds[self.kind]:
-            raise ValueError("an engine says what it requires, of its own kind, unless it is portable")
+            raise ValueError("an engine has the 'requires' of its kind, a portable one none")
         names = [tensor.name for tensor in self.tensors]
         if names != sorted(set(names)):
             raise ValueError("tensors must be sorted by name and without duplicates")

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from aotc.bundle import Contents
 from aotc.child import Progress, run_in_child
+from aotc.environment import environment
 from aotc.errors import RefusedError, UnexecutedError, UsageError, VerdictError
 from aotc.parity.golden import Reference
 from aotc.parity.verdict import Accuracy, CaseVerdict, EngineVerdict, Verdict
@@ -83,6 +84,24 @@ def _with_refused(
                 label=r.label, sizes=r.sizes, outcome="refused size", detail=crashed[r.label]
             )
     return engine.model_copy(update={"cases": tuple(judged[r.label] for r in references)})
+
+
+def verdict_of(
+    level: Literal["executed", "graph"],
+    reference: str,
+    engines: tuple[EngineVerdict, ...],
+    accuracy: Accuracy | None,
+    seconds: Mapping[str, float],
+) -> Verdict:
+    """Return the verdict of a build on this machine; see its fields."""
+    return Verdict(
+        level=level,
+        reference=reference,
+        engines=engines,
+        accuracy=accuracy,
+        environment=environment(),
+        seconds=dict(seconds),
+    )
 
 
 def refuse_unexecuted(verdict: Verdict, accept: str | None, target: Target) -> None:

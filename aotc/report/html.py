@@ -37,6 +37,7 @@ def render(report: Report) -> str:
         headline=_headline(verdict),
         report=report,
         contents=contents,
+        precision=contents.options.get("precision", "fp32"),
         verdict=verdict,
         digest=getattr(contents, "digest", None),
         outputs=summarise(verdict.engines),

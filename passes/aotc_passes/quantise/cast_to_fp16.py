@@ -7,7 +7,7 @@ import dataclasses
 import onnx_ir as ir
 from typing_extensions import override
 
-from aotc.ir.constants import constant
+from aotc.ir.constants import constant, new_initializer, sources
 from aotc.ir.edit import Names, defined_values, discard_dead_initializers, take_over
 from aotc.ir.scopes import describe, inherit, place
 from aotc.ir.walk import is_op
@@ -112,15 +112,8 @@ class _Casting:
         return new
 
     def _constant(self, value: ir.Value, tensor: ir.TensorProtocol) -> ir.Value:
-        name = self._names.fresh(f"{value.name}_fp16")
-        half = ir.Tensor(tensor.numpy().astype(_HALF.numpy()), name=name)
-        new = ir.Value(
-            name=name,
-            type=ir.TensorType(_HALF),
-            shape=value.shape,
-            const_value=half,
-            metadata_props=dict(value.metadata_props),
-        )
+        half = ir.Tensor(tensor.numpy().astype(_HALF.numpy()))
+        new = new_initializer(self._names.fresh(f"{value.name}_fp16"), half, sources([value]))
         self._graph.initializers.add(new)
         return new
 
