@@ -7,7 +7,7 @@ an ``AotcError`` is a bug of ours (exit code 70).
 from __future__ import annotations
 
 import re
-from typing import Any, ClassVar
+from typing import ClassVar
 
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 """Where an object lies in memory: in the text of foreign exceptions, and never of use."""
@@ -103,7 +103,7 @@ class UnexecutedError(MissingError):
     """
 
     slug = "unexecuted"
-    verdict: Any = None
+    verdict: object = None
 
 
 class StorageError(AotcError):

@@ -66,5 +66,7 @@ def how_to_install(extra: str) -> str:
 
     timm imports torchvision, which loads only beside the torch it was built for: they come as a pair.
     """
+    if extra == "rtx":
+        return 'pip install "aotc[rtx]", which brings tensorrt-rtx-cu13'
     torch = {"build": "torch==2.13.0", "timm": "torch==2.14.1 torchvision==0.29.1"}.get(extra)
     return f'{f"pip install {torch}, then " if torch else ""}pip install "aotc[{extra}]"'

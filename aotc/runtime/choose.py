@@ -8,6 +8,12 @@ from aotc.errors import CompatibilityError
 TARGET = "ort-cpu"
 
 
+def other_runtime(description: Description) -> str | None:
+    """Return what to do with an engine that no runtime of ours runs; None if the bundle has none."""
+    files = ", ".join(e.file for e in description.engines if e not in description.runnable)
+    return f"give {files} to the runtime of {description.target.partition(':')[0]}" if files else None
+
+
 def choose(description: Description, here: Requirements) -> tuple[EngineEntry, str]:
     """Return the engine for a machine with the runtime and CPU ``here``, and the reason in one line.
 
@@ -16,10 +22,9 @@ def choose(description: Description, here: Requirements) -> tuple[EngineEntry, s
             for this machine.
     """
     if description.target != TARGET:
-        files = ", ".join(e.file for e in description.engines if e not in description.runnable)
         raise CompatibilityError(
             f"the bundle is for {description.target}; this runtime runs {TARGET}",
-            hint=f"give {files} to the runtime of that target" if files else None,
+            hint=other_runtime(description),
         )
     misfits: list[str] = []
     for engine in description.runnable:

@@ -17,7 +17,7 @@ from aotc.bundle import (
     read_checked,
 )
 from aotc.errors import CompatibilityError, UsageError
-from aotc.runtime.choose import TARGET, choose
+from aotc.runtime.choose import TARGET, choose, other_runtime
 from aotc.runtime.cpu import cpu_flags
 from aotc.runtime.engine import Engine
 from aotc.runtime.parts import Engines
@@ -109,5 +109,6 @@ def _check_executed(directory: str | os.PathLike[str], description: Description)
     if checked is None or not checked.vouches_for(description.digest):
         raise CompatibilityError(
             "the engine of this bundle was never run: only its graph was verified",
-            hint=f"aotc check {os.fspath(directory)}, on a machine with the device; or allow_unexecuted=True",
+            hint=other_runtime(description)
+            or f"aotc check {os.fspath(directory)}, on a machine with the device; or allow_unexecuted=True",
         )

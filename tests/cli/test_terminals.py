@@ -185,11 +185,11 @@ def test_every_listing_is_text_or_one_document(cli, folder: Path, args: list[str
 
 
 def test_passes_are_listed_in_their_order(cli, folder: Path) -> None:
-    from aotc.pipeline import LOWER, OPTIMISE
+    from aotc.pipeline import CAST, LOWER, OPTIMISE
 
     document = cli("passes", "--json").document("passes")
     assert [entry["text"] for entry in document["passes"]] == [
-        str(each) for each in (*OPTIMISE, *LOWER["ort-cpu"])
+        str(each) for passes in (OPTIMISE, *LOWER.values(), *CAST.values()) for each in passes
     ]
     (one,) = cli("passes", "fold-batch-norm", "--json").document("passes")["passes"]
     assert set(one["sections"]) == {"Rewrites", "Requires", "Refuses when", "Numerics"}
