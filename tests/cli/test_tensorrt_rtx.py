@@ -17,9 +17,7 @@ def test_5_without_accept_nothing_is_published(cli, folder: Path) -> None:
     done = cli("build", "model.py", *TARGET, "-o", "new", "--junit", "new.xml")
     assert done.code == 5
     assert done.out == ""
-    assert done.error.startswith(
-        "error[unexecuted]: the engine for tensorrt-rtx:sm_86 was compiled and cannot"
-    )
+    assert done.error.startswith("error[unexecuted]: the engine for tensorrt-rtx:sm_86 was compiled and ")
     assert "only its graph was verified against eager" in done.error
     assert "\n  fix: --accept graph publishes it, at level graph" in done.error
     assert not list(folder.glob("new*/"))
@@ -57,9 +55,7 @@ def test_0_with_accept_and_everything_says_graph(cli, folder: Path, precision: s
     for source in ([], ["model.py"]):
         checked = cli("check", "new", *source)
         assert checked.code == 5
-        assert checked.error.startswith(
-            "error[unexecuted]: only the graph was checked (level graph), and agrees"
-        )
+        assert checked.error.startswith("error[unexecuted]: only the graph was checked (level graph), and")
         assert "verified" not in checked.out
     assert cli("run", "new", "--random").code == 4
 
@@ -101,7 +97,7 @@ def test_2_a_dim_without_a_profile(cli, folder: Path, source) -> None:
 
 @needs_rtx
 def test_3_an_operator_that_tensorrt_does_not_have(cli, folder: Path, source) -> None:
-    det = '{"logits": torch.linalg.det(x[:, None, :] * x[:, :, None])}'
+    det = '{"logits": torch.linalg.det(x[:, None, :] * x[:, :, None] + 9 * torch.eye(4))}'
     name = source(('{"logits": self.second(self.norm(torch.relu(self.first(x))))}', det))
     line = next(
         i for i, text in enumerate((folder / name).read_text().splitlines(), 1) if "linalg.det" in text

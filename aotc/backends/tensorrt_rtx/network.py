@@ -33,9 +33,12 @@ def check_network(trt: Any, network: Any, graph: ir.Graph, signature: Signature)
 
 
 def make_attention_decomposable(trt: Any, network: Any) -> None:
-    """Let TensorRT build float32 attention out of other layers: its own kernels take float16 and bfloat16."""
+    """Let TensorRT build attention out of other layers where it has no kernel of its own.
+
+    It has none for float32, for one head and for heads of 8 values.
+    """
     for layer in _layers(network):
-        if layer.type == trt.LayerType.ATTENTION_INPUT and layer.get_input(0).dtype == trt.DataType.FLOAT:
+        if layer.type == trt.LayerType.ATTENTION_INPUT:
             layer.__class__ = trt.IAttentionBoundaryLayer  # get_layer returns the base class
             layer.attention.decomposable = True
 

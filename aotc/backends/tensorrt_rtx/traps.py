@@ -41,6 +41,7 @@ def refuse_traps(model: ir.Model) -> None:
 
 _FLOAT32 = "compute it in float32"
 _NAME = "give the operator a name that ONNX does not have"
+_KEYS = "compute the keys with weights of their own"
 _MASK = "pass the lengths as a mask of attention"
 
 
@@ -51,6 +52,8 @@ def _faults(node: ir.Node) -> Iterator[tuple[str, str]]:
     lengths = node.inputs[_NONPAD_KV_SEQLEN] if len(node.inputs) > _NONPAD_KV_SEQLEN else None
     if is_op(node, "Attention") and lengths is not None:
         yield f"the lengths of keys '{lengths.name}' (nonpad_kv_seqlen) would be left out", _MASK
+    if is_op(node, "Attention") and node.inputs[0] is node.inputs[1]:
+        yield "the queries of attention are its keys, which ends the builder with a segmentation fault", _KEYS
     if _makes_float64(node):
         yield f"{node.op_type} computes in float64, which TensorRT turns into float32", _FLOAT32
 

@@ -21,6 +21,7 @@ FOREIGN = "g (float[2,3] x) => (float[2,3] y) { y = my.Relu (x) }"
 LENGTHS = """g (float[1,2,4,8] q, float[1,2,6,8] k, float[1,2,6,8] v, int64[1] n) => (float[1,2,4,8] y) {
     y = Attention (q, k, v, , , , n)
 }"""
+KEYS = "g (float[1,2,4,8] q, float[1,2,4,8] v) => (float[1,2,4,8] y) { y = Attention (q, q, v) }"
 WIDE_INPUT = "g (double[2] x) => (double[2] y) { y = Neg (x) }"
 WIDE = [
     WIDE_INPUT,
@@ -58,6 +59,19 @@ def test_lengths_of_keys_are_refused() -> None:
     assert caught.value.where == "Attention 'node_y'"
     model.graph.node(0).replace_input_with(6, None)
     refuse_traps(model)
+
+
+def test_queries_that_are_keys_are_refused() -> None:
+    model = graph_of(KEYS)
+    with pytest.raises(RefusedError, match="the queries of attention are its keys") as caught:
+        refuse_traps(model)
+    assert caught.value.where == "Attention 'node_y'"
+
+
+@needs_rtx
+def test_queries_that_are_keys_crash_the_builder(tmp_path: Path) -> None:
+    with pytest.raises(RefusedError, match="native code crashed with SIGSEGV"):
+        run_in_child(CHILD, payload_of(tmp_path, graph_of(KEYS)), lambda _: None)
 
 
 @pytest.mark.parametrize("text", WIDE)
@@ -139,9 +153,19 @@ def test_it_compiles_for_several_architectures(architectures: tuple[str, ...], t
 
 
 @needs_rtx
-def test_attention_in_float32_compiles(tmp_path: Path) -> None:
-    text = "g (float[1,2,s,8] q, float[1,2,s,8] k, float[1,2,s,8] v, bool[s,s] m) => (float[1,2,s,8] y)"
-    model = graph_of(text + " { y = Attention (q, k, v, m) }")
+@pytest.mark.parametrize("dtype", ["float", "float16"])
+@pytest.mark.parametrize(
+    ("heads", "size", "operands"),
+    [(1, 8, "q, k, v, m"), (2, 64, "q, k, v, m"), (2, 32, "q, v, v"), (2, 32, "q, k, q")],
+)
+def test_attention_compiles_whatever_its_operands_are(
+    dtype: str, heads: int, size: int, operands: str, tmp_path: Path
+) -> None:
+    shape = f"{dtype}[1,{heads},s,{size}]"
+    model = graph_of(
+        f"g ({shape} q, {shape} k, {shape} v, bool[s,s] m) => ({shape} y, {shape} z, bool[s,s] n) "
+        f"{{ y = Attention ({operands}) t = Add (q, k) z = Add (t, v) n = Not (m) }}"
+    )
     run_in_child(CHILD, payload_of(tmp_path, model, {"s": (1, 8, 16)}), lambda _: None)
     assert (tmp_path / ENGINE).exists()
 
