@@ -15,7 +15,7 @@ from aotc_passes.lower_ort import ExactIntegerSum, ExpandAttentionMask, StableGr
 from aotc_passes.optimise import EliminateDeadCode, FoldBatchNorm, FoldConstants, ShareDuplicates
 from aotc_passes.quantise import CastToFp16
 
-from aotc.backends.build import build_engine
+from aotc.backends.build import build_engines
 from aotc.backends.ort_cpu.emit import emit_portable
 from aotc.bundle import Staging
 from aotc.config import Options
@@ -118,7 +118,7 @@ def build(
         reference = eager.name
         del eager, model, imported, checks
         gc.collect()
-        engines = (portable, build_engine(staging.path, portable, signature, target, clock.detail))
+        engines = (portable, *build_engines(staging.path, portable, signature, target, clock.detail))
 
         clock.stage("check")
         contents = draft(staging, source.name, options, signature, engines, records)

@@ -1,4 +1,4 @@
-"""From the canonical graph to an engine file: the one place that knows every target's compiler."""
+"""From the canonical graph to engine files: the one place that knows every target's compiler."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from aotc.signature import Signature
 from aotc.target import Target
 
 
-def build_engine(
+def build_engines(
     directory: Path, portable: EngineEntry, signature: Signature, target: Target, progress: Progress
-) -> EngineEntry:
-    """Let the compiler of ``target`` make its engine file of the canonical graph in ``directory``.
+) -> tuple[EngineEntry, ...]:
+    """Let the compiler of ``target`` make its engine files of the canonical graph in ``directory``.
 
     Args:
         directory: The unsealed bundle.
@@ -30,4 +30,4 @@ def build_engine(
     """
     if target.name == "tensorrt-rtx":
         return compile_engine(directory, portable, signature, target.architectures, progress)
-    return specialise(directory, portable, progress)
+    return (specialise(directory, portable, progress),)

@@ -61,18 +61,21 @@ class DeviceRequirements(Frozen):
 
 
 class EngineEntry(Frozen):
-    """One engine file and its external initialisers, sorted by name."""
+    """One engine file and its external initialisers, sorted by name.
+
+    ``rounded`` is the portable graph with float16 made explicit: what is judged where the engine is not run.
+    """
 
     file: FileName
-    kind: Literal["portable", "ort-optimised", "tensorrt-rtx"]
+    kind: Literal["portable", "rounded", "ort-optimised", "tensorrt-rtx"]
     requires: Requirements | DeviceRequirements | None = None
     tensors: tuple[TensorEntry, ...] = ()
 
     @model_validator(mode="after")
     def _consistent(self) -> EngineEntry:
-        kinds = {"portable": type(None), "ort-optimised": Requirements, "tensorrt-rtx": DeviceRequirements}
-        if type(self.requires) is not kinds[self.kind]:
-            raise ValueError("an engine has the 'requires' of its kind, a portable one none")
+        kinds: dict[str, type[Frozen]] = {"ort-optimised": Requirements, "tensorrt-rtx": DeviceRequirements}
+        if type(self.requires) is not kinds.get(self.kind, type(None)):
+            raise ValueError("an engine has the 'requires' of its kind, one for every machine none")
         names = [tensor.name for tensor in self.tensors]
         if names != sorted(set(names)):
             raise ValueError("tensors must be sorted by name and without duplicates")

@@ -78,7 +78,7 @@ def load_for_check(bundle: OpenBundle, *, threads: int | None = None) -> Engine:
     description = bundle.description
     if description.target == TARGET:
         return load_opened(bundle, threads=threads, allow_unexecuted=True)
-    graph = description.runnable[0]
+    graph = description.runnable[-1]
     return _engine(bundle, graph, f"the graph; the engine for {description.target} is not run here", threads)
 
 

@@ -12,7 +12,6 @@ from torch.export import Dim
 
 import aotc
 from aotc.errors import VerdictError
-from aotc.parity.failure import ParityError
 
 LOWEST = torch.finfo(torch.float32).min
 
@@ -34,7 +33,7 @@ class Cancelling(nn.Module):
     """What is left of the input is lost in float16."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return (x + 4096.0) - 4096.0
+        return (x + 2000.0) - 2000.0
 
 
 def masked(out: Path, low: float, **options: Any) -> aotc.BuildResult:  # type: ignore[name-defined]
@@ -64,7 +63,8 @@ def test_rows_that_are_all_masked_keep_their_meaning(low: float, tmp_path: Path)
     cast = next(entry for entry in result.description.passes if entry.name == "cast-to-fp16")
     assert any("MatMul in float16" in change for change in cast.changes)
     kept = [refusal.reason for refusal in cast.refusals]
-    assert any("float16 ends at 65504" in reason for reason in kept) == (low < -65504)
+    limit = "float16 ends at 65504" if low < -65504 else "float16 counts to 2048"
+    assert any(limit in reason for reason in kept)
     assert aotc.check(tmp_path / "m").passed
 
 
@@ -73,12 +73,6 @@ def test_a_graph_that_float16_cannot_hold_is_refused_by_the_budget(tmp_path: Pat
         aotc.build(Cancelling().eval(), (torch.rand(4),), out=tmp_path / "m", threads=1, precision="fp16")
     assert "relative RMS error" in caught.value.message
     assert not (tmp_path / "m").exists()
-
-
-def test_without_region_validation_the_gate_has_the_same_bound(tmp_path: Path) -> None:
-    options: dict[str, Any] = {"threads": 1, "precision": "fp16", "validate": "off"}
-    with pytest.raises(ParityError, match="relative RMS error"):
-        aotc.build(Cancelling().eval(), (torch.rand(4),), out=tmp_path / "m", **options)
 
 
 def test_each_pass_is_compared_as_well(tmp_path: Path) -> None:

@@ -63,8 +63,9 @@ def test_a_bundle_of_level_graph(precision: str, tmp_path: Path) -> None:
     description = result.description
     assert (description.level, result.verdict.level) == ("graph", "graph")
     assert description.target == "tensorrt-rtx:sm_86,sm_89"
-    assert [engine.engine for engine in result.verdict.engines] == ["model.onnx"]
-    engine = description.engines[1]
+    graphs = ["model.onnx", *(["model.rounded.onnx"] if precision == "fp16" else [])]
+    assert [engine.engine for engine in result.verdict.engines] == graphs
+    engine = description.engines[-1]
     assert (engine.file, engine.kind, engine.requires.architectures) == (
         "model.engine",
         "tensorrt-rtx",
@@ -113,6 +114,18 @@ def test_a_graph_that_differs_from_eager_is_not_accepted(tmp_path: Path) -> None
     with pytest.raises(ParityError):
         build(tmp_path / "m", Lying().eval(), precision="fp16")
     assert not (tmp_path / "m").exists()
+
+
+def test_the_gate_sees_what_float16_rounds_away(tmp_path: Path) -> None:
+    class Cancelling(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return (x + 2000.0) - 2000.0
+
+    options: dict[str, Any] = {"target": "tensorrt-rtx:sm_86", "accept": "graph", "validate": "off"}
+    with pytest.raises(ParityError, match=r"relative RMS error .* \(model.rounded.onnx\)"):
+        aotc.build(
+            Cancelling().eval(), (torch.rand(64),), out=tmp_path / "m", precision="fp16", threads=1, **options
+        )
 
 
 def test_a_dim_without_a_profile_is_refused(tmp_path: Path) -> None:

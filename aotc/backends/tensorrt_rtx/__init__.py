@@ -2,3 +2,4 @@
 
 PACKAGE = "tensorrt_rtx"
 ENGINE = "model.engine"
+ROUNDED = "model.rounded.onnx"

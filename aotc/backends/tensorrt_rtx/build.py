@@ -6,11 +6,12 @@ from pathlib import Path
 
 import onnx_ir as ir
 
-from aotc.backends.tensorrt_rtx import ENGINE
+from aotc.backends.tensorrt_rtx import ENGINE, ROUNDED
 from aotc.backends.tensorrt_rtx.profiles import profile_shapes
 from aotc.backends.tensorrt_rtx.traps import refuse_traps
 from aotc.bundle import DeviceRequirements, EngineEntry
 from aotc.child import Progress, run_in_child
+from aotc.ir.rounding import round_explicitly
 from aotc.signature import Signature
 
 
@@ -20,8 +21,10 @@ def compile_engine(
     signature: Signature,
     architectures: tuple[str, ...],
     progress: Progress,
-) -> EngineEntry:
+) -> tuple[EngineEntry, ...]:
     """Compile the graph in ``directory`` for ``architectures`` and write the engine beside it.
+
+    A graph in float16 is written with its rounding made explicit as well, for the gate.
 
     Args:
         directory: The unsealed bundle, with the graph and its weights.
@@ -43,7 +46,12 @@ def compile_engine(
         "architectures": architectures,
         "profiles": profile_shapes(signature),
     }
-    refuse_traps(ir.load(directory / graph.file))
+    model = ir.load(directory / graph.file)
+    refuse_traps(model)
     version = run_in_child("aotc.backends.tensorrt_rtx.compile:compile_in_child", payload, progress)
     requires = DeviceRequirements(tensorrt_rtx=version, architectures=architectures)
-    return EngineEntry(file=ENGINE, kind="tensorrt-rtx", requires=requires)
+    engine = EngineEntry(file=ENGINE, kind="tensorrt-rtx", requires=requires)
+    if not round_explicitly(model):
+        return (engine,)
+    (directory / ROUNDED).write_bytes(ir.to_proto(model).SerializeToString(deterministic=True))
+    return EngineEntry(file=ROUNDED, kind="rounded", tensors=graph.tensors), engine

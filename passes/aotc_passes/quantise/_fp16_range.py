@@ -14,6 +14,9 @@ from aotc.ir.walk import is_op, subgraphs
 from aotc_passes.quantise._fp16_types import Types
 
 _LARGEST, _SMALLEST = float(np.finfo(np.float16).max), float(np.finfo(np.float16).smallest_normal)
+_WHOLE = 2048.0
+"""Up to here float16 has every whole number."""
+_FILLED = ("Add", "Max", "Min", "Mul", "Sub", "Where")
 
 _FULL = frozenset(
     {
@@ -152,7 +155,9 @@ def decide(graph: ir.Graph, types: Types) -> Plan:
     plan, far, angles = Plan(), dict[ir.Value, Far](), _angles(graph, types)
     for node in graph:
         reads = [value for value in node.inputs if value is not None]
-        found = functools.reduce(Far.__or__, (far.get(v) or _of_constant(v, types) for v in reads), Far.NO)
+        found = functools.reduce(
+            Far.__or__, (far.get(v) or _of_constant(node, v, types) for v in reads), Far.NO
+        )
         far.update(dict.fromkeys(node.outputs, _passed_on(node, found)))
         far.update(dict.fromkeys(node.outputs[1:], found))
         if any(True for _ in subgraphs(node)):
@@ -190,21 +195,27 @@ def _why_not(node: ir.Node, found: Far, types: Types) -> str | None:
         return f"the type of '{unknown[0]}' is not known"
     if not found:
         return None
-    direct = next((value for value in reads if _of_constant(value, types)), None)
+    direct = next((value for value in reads if _of_constant(node, value, types)), None)
     if direct is None:
         kind = "large" if found & Far.LARGE else "small"
         return f"it reads what comes from a number that is too {kind} for float16"
-    large = f"float16 ends at {_LARGEST:g}"
-    limit = large if found & Far.LARGE else f"float16 is exact from {_SMALLEST:.2g} on"
-    return f"'{direct.name}' holds at most {_size(direct):.3g}, and {limit}"
+    size = _size(direct)
+    limit = f"float16 is exact from {_SMALLEST:.2g} on"
+    if found & Far.LARGE:
+        limit = f"float16 ends at {_LARGEST:g}" if size > _LARGEST else f"float16 counts to {_WHOLE:g}"
+    return f"'{direct.name}' holds at most {size:.3g}, and {limit}"
 
 
-def _of_constant(value: ir.Value, types: Types) -> Far:
-    """Return whether a float32 constant is beyond float16's range; infinities are not."""
-    if not types.is_float32(value) or constant(value) is None:
+def _of_constant(node: ir.Node, value: ir.Value, types: Types) -> Far:
+    """Return whether a float32 constant that ``node`` reads is beyond float16's range; infinities are not.
+
+    A single number that is added, or fills a mask, must leave room for what it is added to: scores vanish
+    beside -10000, whose neighbours in float16 are 8 apart.
+    """
+    if not types.is_float32(value) or (tensor := constant(value)) is None:
         return Far.NO
     size = _size(value)
-    if size > _LARGEST:
+    if size > _LARGEST or (size > _WHOLE and tensor.size == 1 and is_op(node, *_FILLED)):
         return Far.LARGE
     return Far.SMALL if 0 < size < _SMALLEST else Far.NO
 
