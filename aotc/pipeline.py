@@ -81,6 +81,7 @@ def build(
     Raises:
         RefusedError: This model cannot be compiled.
         ParityError: The engine differs from eager; the worst inputs and a report are saved beside ``out``.
+        UnexecutedError: The engine cannot be run here, and its graph alone was not accepted.
         AotcError: Bad configuration or source, missing packages, failing storage.
     """
     clock, target = _Clock(progress), parse_target(options.target)

@@ -155,9 +155,8 @@ def decide(graph: ir.Graph, types: Types) -> Plan:
     plan, far, angles = Plan(), dict[ir.Value, Far](), _angles(graph, types)
     for node in graph:
         reads = [value for value in node.inputs if value is not None]
-        found = functools.reduce(
-            Far.__or__, (far.get(v) or _of_constant(node, v, types) for v in reads), Far.NO
-        )
+        each = [far.get(value) or _of_constant(node, value, types) for value in reads]
+        found = functools.reduce(Far.__or__, each, Far.NO)
         far.update(dict.fromkeys(node.outputs, _passed_on(node, found)))
         far.update(dict.fromkeys(node.outputs[1:], found))
         if any(True for _ in subgraphs(node)):

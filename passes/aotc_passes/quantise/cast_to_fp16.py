@@ -37,7 +37,8 @@ class CastToFp16(Pass):
         A constant is beyond float16's largest number, or all of it below its smallest normal one: what reads
         it, and what is computed from that, stays in float32 until an operator bounds it (Softmax, Attention,
         Tanh ...), or for small numbers divides by it. So -3.4e38 in a mask keeps its meaning, also in rows
-        in which every entry is masked; and so does -10000, beside which scores would vanish. Nodes with subgraphs stay in float32 too.
+        in which every entry is masked; and so does -10000, beside which scores would vanish. Nodes with
+        subgraphs stay in float32 too.
 
     Numerics:
         Within a budget: a relative RMS error of 0.01 for each output, unless a tolerance is set.
