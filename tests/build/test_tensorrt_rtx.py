@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from commandline import aotc as run
 from parts_model import PARTS
 from rtx import needs_rtx
 from torch import nn
@@ -166,9 +165,8 @@ def test_equal_builds_of_one_dynamic_dim_have_one_digest(tmp_path: Path) -> None
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])
 @pytest.mark.parametrize("sample", ["digits", "minilm", "tiny-lm"])
 def test_samples(sample: str, precision: str, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "aotc", "build", f"samples/{sample}/model.py", "--precision", precision]
-    command += ["--target", "tensorrt-rtx:sm_86", "--accept", "graph", "--json", "-o", str(tmp_path / "m")]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    options = ["--precision", precision, "--accept", "graph", "--json", "-o", tmp_path / "m"]
+    done = run("build", f"samples/{sample}/model.py", "--target", "tensorrt-rtx:sm_86", *options, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
     assert document["verdict"]["level"] == "graph"

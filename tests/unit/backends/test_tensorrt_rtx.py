@@ -144,12 +144,28 @@ def test_it_compiles_for_several_architectures(architectures: tuple[str, ...], t
     payload_of(tmp_path, model, profile)
     said: list[str] = []
     signature = signature_of(model, profile)
-    entry = compile_engine(tmp_path, GRAPH, signature, architectures, said.append)
+    (entry,) = compile_engine(tmp_path, GRAPH, signature, architectures, said.append)
     assert entry.file == ENGINE
     assert entry.requires is not None
     assert entry.requires.architectures == architectures
     assert said == ["parse", "build"]
     assert (tmp_path / ENGINE).stat().st_size > 1000
+
+
+@needs_rtx
+def test_a_graph_in_float16_has_its_rounding_beside_it(tmp_path: Path) -> None:
+    model = graph_of("g (float16[2,3] x) => (float16[2,3] y) { y = Exp (x) }")
+    payload_of(tmp_path, model)
+    entries = compile_engine(tmp_path, GRAPH, signature_of(model), ("sm_86",), lambda _: None)
+    assert [(entry.file, entry.kind) for entry in entries] == [
+        ("model.rounded.onnx", "rounded"),
+        ("model.engine", "tensorrt-rtx"),
+    ]
+    assert [node.op_type for node in ir.load(tmp_path / "model.rounded.onnx").graph] == [
+        "Cast",
+        "Exp",
+        "Cast",
+    ]
 
 
 @needs_rtx
