@@ -64,6 +64,7 @@ def render_parts(report: PartsReport) -> str:
             for name, verdict in report.parts.items()
         },
         passed=all(verdict.passed for verdict in report.parts.values()) and _accurate(report.accuracy),
+        unexecuted=any(verdict.level == "graph" for verdict in report.parts.values()),
     )
 
 

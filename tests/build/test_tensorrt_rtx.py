@@ -150,6 +150,8 @@ def test_a_model_in_parts(tmp_path: Path) -> None:
     options = Options(target="tensorrt-rtx:sm_86", accept="graph", threads=1)
     result = parts.build(source, options, tmp_path / "m")
     assert result.verdict.level == "graph"
+    page = (tmp_path / "m/report.html").read_text(encoding="utf-8")
+    assert "2 parts, all verified at level graph: the engines were never run" in page
     assert aotc.check(tmp_path / "m").level == "graph"
     with pytest.raises(CompatibilityError, match="never run"):
         aotc.load(tmp_path / "m")
