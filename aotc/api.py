@@ -46,7 +46,7 @@ def build(
         inputs: Example inputs: a tuple of arguments or a dict of keyword arguments of forward. With the path
             of an ONNX file a dict of arrays by input name.
         out: Folder of the bundle; an existing bundle there is replaced at once, or not at all.
-        target: What the engine runs on.
+        target: What the engine runs on: ``ort-cpu``, or ``tensorrt-rtx:sm_86`` with more architectures.
         dynamic_shapes: As ``torch.export.export`` takes them; default: all static.
         profiles: (min, opt, max) by dim name; several are allowed.
         more_inputs: Further valid inputs in the form of ``inputs``.
@@ -55,11 +55,13 @@ def build(
             returns its result in numpy.
         state: Input name to output name: in a stream, the input of a call is the output of the one before.
         name: Name of the bundle; default: the class of ``module``, or the names of its parts.
-        **options: Fields of ``aotc.config.Options``: threads, validate, disable, dump_dir, tolerance, seed.
+        **options: Fields of ``aotc.config.Options``: precision, accept, threads, validate, disable,
+            dump_dir, tolerance, seed.
 
     Raises:
         ParityError: The engine differs from eager; nothing was published.
         RefusedError: This model cannot be compiled; says which part and why.
+        UnexecutedError: The engine cannot be run here, and ``accept`` is not ``graph``.
         AotcError: Bad options, missing packages, failing storage.
     """
     require_compiler()

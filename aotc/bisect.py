@@ -106,9 +106,10 @@ def bisect(
         progress: Told what is being looked at.
 
     Raises:
-        UsageError: The worst case is one that eager refuses.
+        UsageError: The worst case is one that eager refuses, or the engine is not fp32 on ort-cpu.
         AotcError: As the import of the source.
     """
+    _refuse_casts(options, bundle)
     engine, case = verdict.worst()
     progress("bisect", "")
     question = Question.of(case, feeds, saved, options.threads, progress)
@@ -117,6 +118,20 @@ def bisect(
     if bundle is None:
         return find_value_of_source(source, options, question)
     return find_value(bundle, engine.engine, source, options, question)
+
+
+def _refuse_casts(options: Options, bundle: OpenBundle | None) -> None:
+    """Refuse what a search cannot judge: values in float16, and graphs that were lowered for a device."""
+    target, precision = options.target, options.precision
+    if bundle is not None:
+        target = bundle.description.target
+        precision = bundle.description.options.get("precision", "fp32")  # type: ignore[assignment]
+    if (target, precision) != ("ort-cpu", "fp32"):
+        raise UsageError(
+            f"a search compares with the bounds of fp32 on ort-cpu, and this is {precision} for {target}",
+            slug="bisect",
+            hint="build it for ort-cpu in fp32, which shows what is wrong before it is cast or lowered",
+        )
 
 
 def find_value(

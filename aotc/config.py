@@ -12,11 +12,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from aotc.errors import UsageError
+from aotc.target import parse_target
 
-TARGETS = ("ort-cpu",)
 _ENVIRONMENT = "AOTC_"
 
 
@@ -51,7 +51,12 @@ class Options(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    target: Literal["ort-cpu"] = "ort-cpu"
+    target: Annotated[str, AfterValidator(lambda text: str(parse_target(text)))] = "ort-cpu"
+    """What the engine runs on: ``ort-cpu``, or ``tensorrt-rtx:sm_86,sm_89``."""
+    precision: Literal["fp32", "fp16"] = "fp32"
+    """``fp16`` computes in float16 where that keeps the meaning; inputs and outputs keep their types."""
+    accept: Literal["graph"] | None = None
+    """Publish an engine that could not be run here, whose graph was verified."""
     threads: Annotated[int | None, BeforeValidator(_no_bool)] = Field(default=None, ge=1)
     """Threads of the engine while it is checked; None leaves it to the runtime."""
     validate_passes: Literal["off", "region", "each"] = Field(default="region", alias="validate")
@@ -99,7 +104,8 @@ def load_options(flags: Mapping[str, Any], directory: Path) -> Options:
         first = error.errors()[0]
         key = str(first["loc"][0])
         path = ".".join(map(str, first["loc"]))
-        raise UsageError(f"option '{path}': {first['msg']}", slug="config", where=found[key][1]) from error
+        text = first["msg"].removeprefix("Value error, ")
+        raise UsageError(f"option '{path}': {text}", slug="config", where=found[key][1]) from error
 
 
 def _names() -> list[str]:

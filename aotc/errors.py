@@ -96,6 +96,16 @@ class MissingError(AotcError):
     exit_code = 5
 
 
+class UnexecutedError(MissingError):
+    """The engine cannot be run on this machine: what was verified is its graph, on another runtime.
+
+    ``verdict`` has the figures of the graph.
+    """
+
+    slug = "unexecuted"
+    verdict: object = None
+
+
 class StorageError(AotcError):
     """Reading or writing files failed: no space, no permission, device error."""
 

@@ -7,6 +7,7 @@ from types import ModuleType
 from typing import Any
 
 from aotc.errors import MissingError
+from aotc.target import Target
 
 _EXTRA_OF = {
     "onnx": "build",
@@ -14,6 +15,7 @@ _EXTRA_OF = {
     "onnxruntime": "cpu",
     "onnxscript": "build",
     "peft": "hf",
+    "tensorrt_rtx": "rtx",
     "timm": "timm",
     "torch": "build",
     "torchvision": "timm",
@@ -49,10 +51,22 @@ def require_compiler() -> None:
         require(name)
 
 
+def require_backend(target: Target) -> None:
+    """Say that the compiler of ``target`` is missing before anything else is done.
+
+    Raises:
+        MissingError: Its package is not installed.
+    """
+    if target.name == "tensorrt-rtx":
+        require("tensorrt_rtx")
+
+
 def how_to_install(extra: str) -> str:
     """Return what to type for the packages of ``extra``; torch comes first and by its tested version.
 
     timm imports torchvision, which loads only beside the torch it was built for: they come as a pair.
     """
+    if extra == "rtx":
+        return 'pip install "aotc[rtx]", which brings tensorrt-rtx-cu13'
     torch = {"build": "torch==2.13.0", "timm": "torch==2.14.1 torchvision==0.29.1"}.get(extra)
     return f'{f"pip install {torch}, then " if torch else ""}pip install "aotc[{extra}]"'

@@ -31,7 +31,7 @@ from aotc.parity.failure import ParityError
 from aotc.parity.inputs import Feeds
 from aotc.parity.stage import compare_accuracy, score
 from aotc.parity.verdict import Accuracy, AnyVerdict, PartsVerdict, Verdict
-from aotc.runtime import load_opened
+from aotc.runtime import load_for_check
 
 if TYPE_CHECKING:
     from aotc.export.source import PartsSource
@@ -162,8 +162,7 @@ def _accuracy(source: PartsSource, bundles: Mapping[str, OpenBundle], threads: i
     metric = score(source.accuracy, {part: reference.call for part, reference in eager.items()})
     with contextlib.ExitStack() as stack:
         engines = {
-            part: stack.enter_context(load_opened(bundles[part], threads=threads, allow_unexecuted=True))
-            for part in source.parts
+            part: stack.enter_context(load_for_check(bundles[part], threads=threads)) for part in source.parts
         }
         return compare_accuracy(source.accuracy, metric, {part: e.run for part, e in engines.items()})
 
@@ -259,7 +258,7 @@ def _recorded(opened: OpenParts, verdict: PartsVerdict) -> PartsVerdict:
         Checked(
             digest=opened.description.digest,
             verdict="pass" if verdict.passed else "fail",
-            level="executed",
+            level=verdict.level,
         ),
     )
     return verdict

@@ -14,14 +14,15 @@ from pathlib import Path
 from aotc_passes import PASSES
 from aotc_passes.lower_ort import ExactIntegerSum, ExpandAttentionMask, MishByExp, QuickGelu, StableGroupNorm
 from aotc_passes.optimise import EliminateDeadCode, FoldBatchNorm, FoldConstants, ShareDuplicates
+from aotc_passes.quantise import CastToFp16
 from aotc_passes.raise_ import RaiseActivations, RaiseAttention, RaiseNormalisations, RaiseRotaryEmbeddings
 
-from aotc.backends.ort_cpu.build import specialise
+from aotc.backends.build import build_engines
 from aotc.backends.ort_cpu.emit import emit_portable
 from aotc.bundle import Staging
 from aotc.config import Options
-from aotc.environment import environment
 from aotc.ir.operators import count_by_module
+from aotc.optional import require_backend
 from aotc.oracle import Oracle
 from aotc.parity.by_module import ModuleResults
 from aotc.parity.cases import all_cases
@@ -29,10 +30,9 @@ from aotc.parity.conditions import insisted, refuse_broken
 from aotc.parity.inputs import Feeds
 from aotc.parity.reference import write_references
 from aotc.parity.sizes import unread_guards
-from aotc.parity.stage import engine_accuracy, judge_engines, score
+from aotc.parity.stage import engine_accuracy, judge_engines, refuse_unexecuted, score, verdict_of
 from aotc.parity.tolerance import configured
 from aotc.parity.validate import pass_checks
-from aotc.parity.verdict import Verdict
 from aotc.report.command import build_command
 from aotc.report.content import Report
 from aotc.report.failed import failed_gate
@@ -41,6 +41,7 @@ from aotc.rewrite.registry import find
 from aotc.seal import BuildResult, draft, seal
 from aotc.signature import Signature
 from aotc.sources import AnySource, import_source
+from aotc.target import parse_target
 
 RAISE: tuple[Pass, ...] = (
     EliminateDeadCode(),
@@ -63,16 +64,19 @@ LOWER: dict[str, tuple[Pass, ...]] = {
         QuickGelu(),
         MishByExp(),
         ShareDuplicates(),
-    )
+    ),
+    "tensorrt-rtx": (ExpandAttentionMask(), ShareDuplicates()),
 }
+CAST: dict[str, tuple[Pass, ...]] = {"fp32": (), "fp16": (CastToFp16(), ShareDuplicates())}
 
 Progress = Callable[[str, str], None]
 """Told (stage, detail); detail is empty when the stage begins."""
 
 
 def passes_of(options: Options) -> tuple[Pass, ...]:
-    """Return the pipeline of a target, without the passes that the user disabled."""
-    return _enabled(RAISE + OPTIMISE + LOWER[options.target], options)
+    """Return the pipeline of a target and a precision, without the passes that the user disabled."""
+    lower, cast = LOWER[parse_target(options.target).name], CAST[options.precision]
+    return _enabled(RAISE + OPTIMISE + lower + cast, options)
 
 
 def _enabled(passes: tuple[Pass, ...], options: Options) -> tuple[Pass, ...]:
@@ -103,9 +107,11 @@ def build(
     Raises:
         RefusedError: This model cannot be compiled.
         ParityError: The engine differs from eager; the worst inputs and a report are saved beside ``out``.
+        UnexecutedError: The engine cannot be run here, and its graph alone was not accepted.
         AotcError: Bad configuration or source, missing packages, failing storage.
     """
-    clock = _Clock(progress)
+    clock, target = _Clock(progress), parse_target(options.target)
+    require_backend(target)
     passes = passes_of(options)
     oracle = Oracle(options.threads or 0)
     with (
@@ -120,14 +126,14 @@ def build(
         before = count_by_module(model)
 
         clock.stage("eager")
-        bounds = configured(options.tolerance, signature)
+        bounds = configured(options.tolerance, signature, options.precision)
         wanted = all_cases(signature, imported.given, seed=options.seed, only=only)
         references = write_references(eager, wanted, cases, bounds, clock.detail)
         signature = signature.with_conditions(insisted(signature, references))
         metric = score(source.accuracy, eager.call) if source.accuracy and not only else None
 
         clock.stage("optimise")
-        checks = pass_checks(options.validate_passes, oracle, references, cases, signature)
+        checks = pass_checks(options.validate_passes, oracle, references, cases, signature, bounds)
         watch = observers(options)
         records = run_passes(model, passes, Context(oracle), checks=checks, observers=watch)
 
@@ -139,23 +145,22 @@ def build(
         reference = eager.name
         del eager, model, imported, checks
         gc.collect()
-        engines = (portable, specialise(staging.path, portable, clock.detail))
+        engines = (portable, *build_engines(staging.path, portable, signature, target, clock.detail))
 
         clock.stage("check")
         contents = draft(staging, source.name, options, signature, engines, records)
         judged = judge_engines(staging.path, contents, cases, references, options.threads, clock.detail)
         judged, broken = refuse_broken(signature, references, judged)
         accuracy = engine_accuracy(source.accuracy, metric, staging.path, contents, options.threads)
-        here, seconds = environment(), clock.seconds()
-        verdict = Verdict(
-            reference=reference, engines=judged, accuracy=accuracy, environment=here, seconds=seconds
-        )
+        verdict = verdict_of(contents.level, reference, judged, accuracy, clock.seconds())
         modules = inside.measure(staging.path, portable, options.threads)
         command = build_command(source.given, options, out)
         report = Report(contents, verdict, before, after, notes, command, modules=modules)
         if not verdict.passed:
             saved = saved or out.with_name(f"{out.name}.failed.npz")
             raise failed_gate(report, cases, references, saved, source.path, staging.path / portable.file)
+
+        refuse_unexecuted(verdict, options.accept, target)
 
         clock.stage("seal")
         description = seal(staging, report, references, cases, broken, source.assets)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aotc.bundle import Checked, Description, OpenBundle, write_checked
+from aotc.config import Bound
 from aotc.environment import environment
 from aotc.errors import CompatibilityError, RefusedError
 from aotc.parity.cases import all_cases
@@ -20,9 +21,9 @@ from aotc.parity.inputs import Feeds
 from aotc.parity.recorded import recorded
 from aotc.parity.reference import write_references
 from aotc.parity.stage import compare_accuracy, score
-from aotc.parity.tolerance import Tolerance
+from aotc.parity.tolerance import Tolerance, configured
 from aotc.parity.verdict import Accuracy, CaseVerdict, EngineVerdict, Verdict
-from aotc.runtime import Engine, load_opened
+from aotc.runtime import Engine, load_for_check
 
 if TYPE_CHECKING:
     from aotc.sources import AnySource
@@ -44,7 +45,7 @@ def check_golden(
         Reference(label=c.label, kind="given", sizes=c.sizes, inputs=c.inputs, outputs=c.outputs)
         for c in bundle.description.golden
     ]
-    with load_opened(bundle, threads=threads, allow_unexecuted=True) as engine:
+    with load_for_check(bundle, threads=threads) as engine:
         progress("check", "")
         cases = judge(
             engine.run_flat,
@@ -80,7 +81,7 @@ def check_source(
         folder = Path(scratch)
         reference, references, metric = _eager_side(source, bundle, folder, seed, threads, only, progress)
         gc.collect()
-        with load_opened(bundle, threads=threads, allow_unexecuted=True) as engine:
+        with load_for_check(bundle, threads=threads) as engine:
             progress("check", "")
             cases = judge(
                 engine.run_flat,
@@ -136,13 +137,15 @@ def _configured(description: Description) -> dict[str, Tolerance]:
     """Return the bounds that the bundle was built with instead of derived ones."""
     bounds = description.options.get("tolerance") or {}
     assert isinstance(bounds, dict)
-    return {name: Tolerance(origin="configured", **bound) for name, bound in bounds.items()}  # type: ignore[arg-type]
+    given = {name: Bound.model_validate(bound) for name, bound in bounds.items()}
+    return configured(given, description.signature, str(description.options.get("precision", "fp32")))
 
 
 def _verdict(
     engine: Engine, cases: tuple[CaseVerdict, ...], accuracy: Accuracy | None, reference: str
 ) -> Verdict:
     return Verdict(
+        level=engine.level,
         reference=reference,
         engines=(EngineVerdict(engine=engine.file, cases=cases),),
         accuracy=accuracy,
@@ -156,7 +159,7 @@ def _record(bundle: OpenBundle, verdict: Verdict) -> None:
         Checked(
             digest=bundle.description.digest,
             verdict="pass" if verdict.passed else "fail",
-            level="executed",
+            level=verdict.level,
             details={"environment": dict(verdict.environment)},
         ),
     )

@@ -20,6 +20,9 @@ from aotc.report.content import Report
 from aotc.report.html import render
 from aotc.rewrite import PassRecord
 from aotc.signature import Signature
+from aotc.target import parse_target
+
+_TRUST = ("trust_remote_code", "trust_source")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,7 +49,7 @@ def draft(
         producer=producers(),
         name=name,
         target=options.target,
-        level="executed",
+        level="executed" if parse_target(options.target).executed else "graph",
         signature=signature,
         engines=tuple(engines),
         options=_recorded(options),
@@ -59,7 +62,7 @@ def _recorded(options: Options) -> dict[str, Any]:
     """Return the options that change what is built or how it is judged; folders and threads do not."""
     return options.model_dump(
         mode="json",
-        include={"validate_passes", "disable", "tolerance", "seed", "trust_remote_code", "trust_source"},
+        include={"precision", "validate_passes", "disable", "tolerance", "seed", *_TRUST},
         by_alias=True,
     )
 

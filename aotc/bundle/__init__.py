@@ -6,6 +6,7 @@ from aotc.bundle.checked import Checked, beside, checked_path, read_checked, wri
 from aotc.bundle.describe import Contents, Description, seal
 from aotc.bundle.digest import file_digest
 from aotc.bundle.entries import (
+    DeviceRequirements,
     EngineEntry,
     FileEntry,
     GoldenCase,
@@ -34,6 +35,7 @@ __all__ = [
     "PartEntry",
     "EngineEntry",
     "Requirements",
+    "DeviceRequirements",
     "TensorEntry",
     "PassEntry",
     "Refusal",

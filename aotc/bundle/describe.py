@@ -47,6 +47,11 @@ class Contents(Frozen):
         prefix = f"{ASSETS}/"
         return tuple(sorted(name.removeprefix(prefix) for name in self.files if name.startswith(prefix)))
 
+    @property
+    def runnable(self) -> tuple[EngineEntry, ...]:
+        """Return the engine files that ONNX Runtime runs; those of a device are only carried."""
+        return tuple(engine for engine in self.engines if engine.kind != "tensorrt-rtx")
+
     @model_validator(mode="after")
     def _consistent(self) -> Contents:
         for fault in (self._listing_fault(), self._engine_fault(), self._golden_fault()):

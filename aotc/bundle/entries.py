@@ -53,18 +53,29 @@ class Requirements(Frozen):
         return self
 
 
+class DeviceRequirements(Frozen):
+    """The devices that may load a TensorRT-RTX engine: their architectures, and the version that built it."""
+
+    tensorrt_rtx: str
+    architectures: Annotated[tuple[str, ...], Field(min_length=1)]
+
+
 class EngineEntry(Frozen):
-    """One engine file and its external initialisers, sorted by name."""
+    """One engine file and its external initialisers, sorted by name.
+
+    ``rounded`` is the portable graph with float16 made explicit: what is judged where the engine is not run.
+    """
 
     file: FileName
-    kind: Literal["portable", "ort-optimised"]
-    requires: Requirements | None = None
+    kind: Literal["portable", "rounded", "ort-optimised", "tensorrt-rtx"]
+    requires: Requirements | DeviceRequirements | None = None
     tensors: tuple[TensorEntry, ...] = ()
 
     @model_validator(mode="after")
     def _consistent(self) -> EngineEntry:
-        if (self.requires is None) != (self.kind == "portable"):
-            raise ValueError("an engine has 'requires' if and only if it is ort-optimised")
+        kinds: dict[str, type[Frozen]] = {"ort-optimised": Requirements, "tensorrt-rtx": DeviceRequirements}
+        if type(self.requires) is not kinds.get(self.kind, type(None)):
+            raise ValueError("an engine has the 'requires' of its kind, one for every machine none")
         names = [tensor.name for tensor in self.tensors]
         if names != sorted(set(names)):
             raise ValueError("tensors must be sorted by name and without duplicates")

@@ -11,7 +11,7 @@ from aotc import optional
 from aotc.cli.ci import ci_options
 from aotc.cli.output import StageProgress, path_text, say
 from aotc.cli.source_options import Sizes, dim_option, trust_options
-from aotc.config import TARGETS, load_options
+from aotc.config import load_options
 
 if TYPE_CHECKING:
     from aotc.parts import PartsResult
@@ -21,7 +21,13 @@ if TYPE_CHECKING:
 @click.command("build", short_help="Compile a model and verify it against eager.")
 @click.argument("source", type=click.Path(path_type=Path))
 @click.option("-o", "--out", type=click.Path(path_type=Path), required=True, help="Folder of the bundle.")
-@click.option("--target", type=click.Choice(TARGETS), help="What the engine runs on (default ort-cpu).")
+@click.option("--target", help="What the engine runs on: ort-cpu (the default), or tensorrt-rtx:sm_86,sm_89.")
+@click.option("--precision", type=click.Choice(["fp32", "fp16"]), help="What is computed in (default fp32).")
+@click.option(
+    "--accept",
+    type=click.Choice(["graph"]),
+    help="Publish an engine that cannot be run here, of which only the graph was verified.",
+)
 @click.option(
     "--inputs",
     type=click.Path(path_type=Path, dir_okay=False, exists=True),
@@ -57,7 +63,7 @@ def command(
     from aotc import parts, pipeline
     from aotc.bundle import REPORT
     from aotc.cli.arrays import read_npz
-    from aotc.cli.verdicts import show_verdict
+    from aotc.cli.verdicts import show_verdict, verified
     from aotc.export.source import PartsSource
     from aotc.parity.failure import ParityError
     from aotc.sources import open_source
@@ -86,7 +92,7 @@ def command(
         sizes=_sizes(result),
     )
     if not as_json:
-        say(f"verified against {result.verdict.reference}: {out} (digest {digest[:12]})")
+        say(f"{verified(result.verdict)}: {out} (digest {digest[:12]})")
         say(f"report: {out / REPORT}")
 
 

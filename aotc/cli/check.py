@@ -13,7 +13,7 @@ from aotc.cli.ci import ci_options
 from aotc.cli.output import StageProgress, path_text, say
 from aotc.cli.source_options import Sizes, SourcePath, dim_option, trust_options
 from aotc.config import Options, load_options
-from aotc.errors import UsageError
+from aotc.errors import UnexecutedError, UsageError
 from aotc.text import shown_path
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def command(
     aotc check [DIR] SOURCE --inputs FILE  only the inputs in FILE; without DIR, build first, publish nothing
     aotc check [DIR] SOURCE ... --bisect   and if it fails, say which module's value is the first wrong one
     """  # noqa: D301 - click takes the backspace character, not its escape, for a block to keep
-    from aotc.cli.verdicts import show_verdict
+    from aotc.cli.verdicts import show_verdict, verified
     from aotc.parity.failure import ParityError
 
     directory, source = _sort(paths)
@@ -95,14 +95,29 @@ def command(
         digest=digest,
         notes=notes,
         finding=finding,
+        refused=verdict.level == "graph",
         seconds=progress.seconds,
     )
     if not verdict.passed:
         saved = directory if source is not None and inputs is None else None
         hint = _hint(verdict, directory, source, inputs, mode)
         raise ParityError(verdict, where=_place(verdict, saved), hint=hint)
+    if verdict.level == "graph":
+        raise _unexecuted(verdict, directory, source is None)
     if not as_json:
-        say("verified on golden inputs" if source is None else f"verified against {verdict.reference}")
+        say("verified on golden inputs" if source is None else verified(verdict))
+
+
+def _unexecuted(verdict: AnyVerdict, directory: Path | None, replayed: bool) -> UnexecutedError:
+    """Return what a check could tell, and what not, of an engine that this machine does not run."""
+    what = "golden inputs" if replayed else "every case of the gate"
+    error = UnexecutedError(
+        f"only the graph was checked (level graph), and agrees on {what}: the engine itself is not run here",
+        where=None if directory is None else f"{directory}, every byte of which is the one that was built",
+        hint="run the engine on its device: nothing here tells whether it computes what its graph says",
+    )
+    error.verdict = verdict
+    return error
 
 
 def _hint(

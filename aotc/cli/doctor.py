@@ -17,9 +17,12 @@ EXTRAS = {
     "cpu": ("onnxruntime",),
     "build": ("torch", "onnx", "onnx-ir", "onnxscript", "jinja2"),
     "hf": ("transformers", "tokenizers", "safetensors", "peft"),
+    "rtx": ("tensorrt-rtx-cu13",),
     "timm": ("timm", "torchvision"),
 }
 _TORCH = re.compile(r"torch\s*==\s*([\w.]+)")
+_EXTRA_OF_TARGET = {"ort-cpu": "cpu", "tensorrt-rtx": "rtx"}
+_READY = {"ort-cpu": "ready", "tensorrt-rtx": "compiles here; engines are not run (level graph)"}
 _PURPOSES = {"cpu": "load and run bundles", "build": "build bundles"}
 
 
@@ -59,7 +62,7 @@ def _examine() -> DoctorDocument:
         processors=os.cpu_count(),
         cpu_flags=cpu_flags(),
         packages=packages,
-        targets={"ort-cpu": not _missing(packages, "cpu")},
+        targets={target: not _missing(packages, extra) for target, extra in _EXTRA_OF_TARGET.items()},
         problems=tuple(_problems(packages)),
     )
 
@@ -74,7 +77,8 @@ def _print(document: DoctorDocument) -> None:
     ]
     console().print(table(["extra", "package", "version"], rows))
     for target, ready in document.targets.items():
-        say(f"target {target}: {'ready' if ready else 'not available'}")
+        missing = f"not available; {how_to_install(_EXTRA_OF_TARGET[target])}"
+        say(f"target {target}: {_READY[target] if ready else missing}")
     for problem in document.problems:
         say(f"problem: {problem}")
 

@@ -67,7 +67,7 @@ def _show_parts(document: PartsDocument, as_json: bool) -> None:
 def _print(document: InspectDocument) -> None:
     from aotc.cli.signatures import print_signature
 
-    say(f"{document.name}: {document.target}, level {document.level}")
+    say(f"{document.name}: {document.target}, {document.precision}, level {document.level}")
     say(f"digest {document.digest}")
     if document.report is not None:
         say(f"report {document.report}")
@@ -75,7 +75,7 @@ def _print(document: InspectDocument) -> None:
     print_signature(document.signature, document.verified_sizes)
     _print_engines(document)
     if document.parity is not None:
-        _print_parity(document.parity)
+        _print_parity(document.parity, document.level)
     _print_passes(document)
     if document.operators is not None:
         _print_operators(document.operators)
@@ -97,19 +97,19 @@ def _print_engines(document: InspectDocument) -> None:
         say("assets: " + ", ".join(f"{name} {size_text(size)}" for name, size in document.assets.items()))
 
 
-def _print_parity(parity: ParityText) -> None:
-    from aotc.parity.verdict import accuracy_text
+def _print_parity(parity: ParityText, level: str) -> None:
+    from aotc.parity.verdict import accuracy_text, ran
 
     rest = f", {parity.cases - parity.equal} refused or not compared" if parity.cases > parity.equal else ""
-    say(f"\nparity with {parity.reference}: {parity.equal} of {parity.cases} cases equal{rest}")
+    of_graph = " of the graph" if ran(level) == "graph" else ""
+    say(f"\nparity{of_graph} with {parity.reference}: {parity.equal} of {parity.cases} cases equal{rest}")
     if (worst := parity.worst) is not None:
-        bound = f"{worst.atol:.2e}" + (f" + {worst.rtol:g} rel" if worst.rtol else "")
         say(
             f"worst: {worst.ratio:.2f} of the bound; output {worst.output} on {worst.case}, "
-            f"max abs {worst.max_abs:.2e}, bound {bound} ({worst.engine})"
+            f"max abs {worst.max_abs:.2e}, bound {worst.bound} ({worst.engine})"
         )
     if parity.accuracy is not None:
-        say(accuracy_text(parity.accuracy, parity.reference))
+        say(accuracy_text(parity.accuracy, parity.reference, level))
 
 
 def _print_passes(document: InspectDocument) -> None:

@@ -9,7 +9,16 @@ from collections.abc import Iterable
 
 from pydantic import ValidationError
 
-from aotc.bundle import ASSETS, REPORT, Description, OpenBundle, OpenParts, PassEntry, Requirements
+from aotc.bundle import (
+    ASSETS,
+    REPORT,
+    Description,
+    DeviceRequirements,
+    OpenBundle,
+    OpenParts,
+    PassEntry,
+    Requirements,
+)
 from aotc.cli.document import Document, Part
 from aotc.cli.operators import OperatorCounts, count_operators
 from aotc.cli.output import path_text
@@ -28,7 +37,7 @@ class EngineText(Part):
     kind: str
     size: int
     weights: dict[str, int]
-    requires: Requirements | None
+    requires: Requirements | DeviceRequirements | None
 
 
 class Choice(Part):
@@ -47,6 +56,7 @@ class WorstCase(Part):
     max_abs: float
     atol: float
     rtol: float
+    bound: str
     ratio: float
 
 
@@ -71,6 +81,7 @@ class InspectDocument(Document):
     report: str | None
     name: str
     target: str
+    precision: str
     level: str
     digest: str
     producer: dict[str, str]
@@ -148,6 +159,7 @@ def inspect(bundle: OpenBundle, why: str | None) -> InspectDocument:
         bundle=path_text(bundle.path),
         report=_report(bundle),
         **{name: getattr(description, name) for name in ("name", "target", "level", "digest", "producer")},
+        precision=str(description.options.get("precision", "fp32")),
         signature=description.signature,
         verified_sizes=description.verified_sizes,
         engines=_engines(description),
@@ -243,7 +255,7 @@ def _worst(verdict: Verdict) -> WorstCase | None:
             engine=engine.engine,
             case=case.label,
             output=figures.name,
-            **{name: getattr(figures, name) for name in ("max_abs", "atol", "rtol", "ratio")},
+            **{name: getattr(figures, name) for name in ("max_abs", "atol", "rtol", "bound", "ratio")},
         )
         for engine in verdict.engines
         for case in engine.cases

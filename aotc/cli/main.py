@@ -61,8 +61,8 @@ def cli(debug: bool) -> None:
     """Compile PyTorch models ahead of time into engines that were checked against eager.
 
     Exit codes: 0 done and verified; 1 a negative verdict; 2 usage, configuration or the source file; 3 this
-    model is refused; 4 integrity or compatibility; 5 the environment lacks something; 70 a bug of aotc;
-    74 I/O; 130 and 143 interrupted.
+    model is refused; 4 integrity or compatibility; 5 the environment lacks something, or the engine cannot be
+    run here; 70 a bug of aotc; 74 I/O; 130 and 143 interrupted.
     """
 
 

@@ -48,11 +48,12 @@ def _passes(name: str | None) -> list[PassText]:
     from aotc.optional import require_compiler
 
     require_compiler()
-    from aotc.pipeline import LOWER, OPTIMISE, RAISE
+    from aotc.pipeline import CAST, LOWER, OPTIMISE, RAISE
     from aotc.rewrite.registry import find
 
     stages = [("raise", p) for p in RAISE] + [("optimise", p) for p in OPTIMISE]
     stages += [(f"lower {target}", p) for target, passes in LOWER.items() for p in passes]
+    stages += [(f"cast {precision}", p) for precision, passes in CAST.items() for p in passes]
     if name is not None:
         chosen = find(name, [type(p) for _, p in stages])
         stages = [next((stage, p) for stage, p in stages if type(p) is chosen)]

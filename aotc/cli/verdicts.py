@@ -10,17 +10,17 @@ from aotc.cli.document import Document
 from aotc.cli.output import console, facts, print_json, say, table
 from aotc.parity.findings import AnyFinding
 from aotc.parity.summary import OutputSummary, by_outcome, summarise
-from aotc.parity.verdict import AnyVerdict, CaseVerdict, PartsVerdict, Verdict, accuracy_text
+from aotc.parity.verdict import AnyVerdict, CaseVerdict, PartsVerdict, Verdict, accuracy_text, ran
 from aotc.text import size_text
 
 _COLUMNS = ["output", "cases", "max abs", "bound there", "worst/bound", "cosine", "top-1", "KL", ""]
 _SPARE = ("cosine", "top-1", "KL", "cases")
 _REMARKS = {
-    "both raise": "refused by {} and engine alike",
-    "not compared": "{} refuses these drawn values; not compared",
-    "refused size": "size not supported; the engine refuses it",
-    "engine raises": "FAIL: the engine refuses what {} accepts",
-    "engine accepts": "FAIL: the engine accepts what {} refuses",
+    "both raise": "refused by {0} and {1} alike",
+    "not compared": "{0} refuses these drawn values; not compared",
+    "refused size": "size not supported; the {1} refuses it",
+    "engine raises": "FAIL: the {1} refuses what {0} accepts",
+    "engine accepts": "FAIL: the {1} accepts what {0} refuses",
 }
 _LABELS = 4
 
@@ -47,6 +47,7 @@ def show_verdict(
     digest: str | None = None,
     notes: tuple[str, ...] = (),
     finding: AnyFinding | None = None,
+    refused: bool = False,
     seconds: Mapping[str, float] = MappingProxyType({}),
     sizes: Mapping[str, int] = MappingProxyType({}),
 ) -> None:
@@ -59,6 +60,7 @@ def show_verdict(
         digest: Its digest.
         notes: What else there is to say.
         finding: What a search for the fault found.
+        refused: The command ends in an error although the verdict is positive: it is of too low a level.
         seconds: By stage.
         sizes: Bytes by file.
     """
@@ -74,8 +76,15 @@ def show_verdict(
         print_json(document.to_dict())
     else:
         _summary(verdict, notes, finding, seconds, sizes)
-    if verdict.passed:
+    if verdict.passed and not refused:
         ci.passed(verdict, notes)
+
+
+def verified(verdict: AnyVerdict) -> str:
+    """Return what a positive verdict says, with its level if the engine was not run."""
+    if verdict.level == "executed":
+        return f"verified against {verdict.reference}"
+    return f"verified at level graph against {verdict.reference}, the engine was never run"
 
 
 def _summary(
@@ -92,12 +101,12 @@ def _summary(
     for part, found in parts.items():
         _print_remarks(found, f"{part}: " if part else "")
     if verdict.accuracy is not None:
-        say(accuracy_text(verdict.accuracy, verdict.reference))
+        say(accuracy_text(verdict.accuracy, verdict.reference, verdict.level))
     for note in notes:
         say(f"note: {note}")
     engines = {engine.engine: None for found in parts.values() for engine in found.engines}
     known = {
-        "engines": ", ".join(engines),
+        f"{ran(verdict.level)}s": ", ".join(engines),
         "seconds": ", ".join(f"{stage} {took:.1f}" for stage, took in seconds.items()),
         "sizes": ", ".join(f"{name} {size_text(size)}" for name, size in sizes.items()),
     }
@@ -124,10 +133,10 @@ def _row(name: str, output: OutputSummary) -> list[object]:
 
 def _print_remarks(verdict: Verdict, prefix: str) -> None:
     """Print what was not compared, or not equal in another way than by its numbers."""
-    found = by_outcome(verdict.engines)
+    found, names = by_outcome(verdict.engines), (verdict.reference, ran(verdict.level))
     for outcome, text in _REMARKS.items():
         if cases := found.get(outcome):
-            say(f"{prefix}{len(cases)} x {text.format(verdict.reference)}: {_labels(cases)}")
+            say(f"{prefix}{len(cases)} x {text.format(*names)}: {_labels(cases)}")
     excused = [case for case in found.get("equal", ()) if any(o.excused for o in case.outputs)]
     if excused:
         what = "entries that are NaN or Inf in {0} and not in its float64 run; not compared"

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from aotc import tree
-from aotc.bundle import Description, PassEntry
+from aotc.bundle import Description, DeviceRequirements, PassEntry
 from aotc.diff.document import Difference
 from aotc.parity.summary import summarise
 from aotc.parity.verdict import Verdict, accuracy_text
@@ -75,7 +75,10 @@ def _passes(passes: tuple[PassEntry, ...]) -> Iterator[tuple[str, str]]:
 def _engines(description: Description) -> Iterator[tuple[str, str]]:
     for engine in description.engines:
         yield f"engine {engine.file}", engine.kind
-        if engine.requires is not None:
+        if isinstance(engine.requires, DeviceRequirements):
+            yield f"engine {engine.file}, tensorrt-rtx", engine.requires.tensorrt_rtx
+            yield f"engine {engine.file}, architectures", ", ".join(engine.requires.architectures)
+        elif engine.requires is not None:
             yield f"engine {engine.file}, onnxruntime", engine.requires.onnxruntime
             for flag in engine.requires.cpu_flags:
                 yield f"engine {engine.file}, CPU flag {flag}", "required"
@@ -95,5 +98,6 @@ def verdict_texts(description: Description, verdict: Verdict | None) -> Texts:
         bound = f"bound {worst.bound} ({worst.tolerance}), ratio {worst.ratio:.2f}"
         texts[f"output {each.name}"] = f"max abs {worst.max_abs:.2e}, {bound}, {each.cases} cases"
     if verdict.accuracy is not None:
-        texts["accuracy"] = accuracy_text(verdict.accuracy, verdict.reference).removeprefix("accuracy: ")
+        text = accuracy_text(verdict.accuracy, verdict.reference, verdict.level)
+        texts["accuracy"] = text.removeprefix("accuracy: ")
     return texts

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
-from aotc.parity.tolerance import Tolerance
+from aotc.parity.tolerance import Tolerance, regular
 
 Array = np.ndarray[Any, Any]
 _BLOCK = 1 << 20
@@ -49,7 +49,9 @@ class OutputFigures(BaseModel):
 
     @property
     def bound(self) -> str:
-        """Return the bound as text: ``1.08e-06``, or with a relative part ``1.08e-06 + 0.01 rel``."""
+        """Return the bound as text: ``1.08e-06``, ``1.08e-06 + 0.01 rel``, or ``0.01 rel RMS``."""
+        if self.tolerance == "rms":
+            return f"{self.rtol:.3g} rel RMS"
         return f"{self.atol:.2e}" + (f" + {self.rtol:.3g} rel" if self.rtol else "")
 
 
@@ -72,9 +74,14 @@ def compare(name: str, got: Array, eager: Array, tolerance: Tolerance, unstable:
         count = int(np.count_nonzero(~same_class & keep))
         reason = f"NaN or Inf differ in {count} of {eager.size} values"
         return OutputFigures(name=name, passed=False, reason=reason, **bound)
-    figures = _errors(got, eager, keep & np.isfinite(eager) & np.isfinite(got), tolerance)
+    where = keep & np.isfinite(eager) & np.isfinite(got)
+    figures = _errors(got, eager, where, tolerance)
+    what = f"max abs {figures['max_abs']:.3g}"
+    if tolerance.origin == "rms":
+        figures["ratio"] = min(_rms_ratio(got, eager, where, tolerance.rtol), _HUGE)
+        what = f"relative RMS error {figures['ratio'] * tolerance.rtol:.3g}"
     passed = bool(figures["ratio"] <= 1.0)
-    error = f"max abs {figures['max_abs']:.3g} is {figures['ratio']:.3g} times the bound"
+    error = f"{what} is {figures['ratio']:.3g} times the bound"
     figures |= _as_logits(got, eager) | {"excused": int(np.count_nonzero(~same_class))}
     return OutputFigures(name=name, passed=passed, reason=None if passed else error, **bound, **figures)
 
@@ -120,6 +127,23 @@ def _errors(got: Array, eager: Array, where: Array, tolerance: Tolerance) -> dic
         "ratio": min(ratio, _HUGE),
         "cosine": dot / norms if 0 < norms < np.inf else None,
     }
+
+
+def relative_rms(got: Array, right: Array) -> float:
+    """Return RMS(got - right) / RMS(right), computed in float64; 0 where both are zero or empty."""
+    error, size = (float(np.sum(np.square(np.abs(_wide(v))))) for v in (_wide(got) - _wide(right), right))
+    if not error:
+        return 0.0
+    return float(np.sqrt(error / size)) if size else float("inf")
+
+
+def _rms_ratio(got: Array, eager: Array, where: Array, limit: float) -> float:
+    """Return the relative RMS error over ``limit``; fill values, which would hide the rest, count each."""
+    usual = regular(eager)
+    worst = relative_rms(got[where & usual], eager[where & usual])
+    mine, theirs = _wide(got[where & ~usual]), _wide(eager[where & ~usual])
+    each = float((np.abs(mine - theirs) / np.abs(theirs)).max(initial=0.0))
+    return max(worst, each) / limit
 
 
 def _wide(values: Array) -> Array:

@@ -169,10 +169,15 @@ def region_validator(
         cases: Folder of their files.
         signature: Names of the inputs.
     """
+    return RegionValidator(oracle, samples(references, cases, signature))
+
+
+def samples(references: Sequence[Reference], cases: Path, signature: Signature) -> dict[str, Feeds]:
+    """Return the inputs of the smallest cases of the gate that differ in sizes, by label."""
     names = tuple(spec.name for spec in signature.inputs)
     accepted = [r for r in references if r.outputs is not None and all(r.sizes.values())]
     accepted.sort(key=lambda r: math.prod(r.sizes.values()))
     by_size = {tuple(sorted(r.sizes.items())): r for r in reversed(accepted)}
     chosen = list(reversed(by_size.values()))[:SAMPLES]
     chosen += [r for r in accepted if r not in chosen][: SAMPLES - len(chosen)]
-    return RegionValidator(oracle, {r.label: golden.read_inputs(cases / r.inputs, names) for r in chosen})
+    return {r.label: golden.read_inputs(cases / r.inputs, names) for r in chosen}

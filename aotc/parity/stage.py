@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from aotc.bundle import Contents
 from aotc.child import Progress, run_in_child
-from aotc.errors import RefusedError, UsageError, VerdictError
+from aotc.environment import environment
+from aotc.errors import RefusedError, UnexecutedError, UsageError, VerdictError
 from aotc.parity.golden import Reference
-from aotc.parity.verdict import Accuracy, CaseVerdict, EngineVerdict
+from aotc.parity.verdict import Accuracy, CaseVerdict, EngineVerdict, Verdict
 from aotc.runtime.unsealed import load_unsealed
+from aotc.target import Target
 
 ACCURACY_LIMIT = 1e-4
 """A metric of eager and engine may differ by this much."""
@@ -84,6 +86,40 @@ def _with_refused(
     return engine.model_copy(update={"cases": tuple(judged[r.label] for r in references)})
 
 
+def verdict_of(
+    level: Literal["executed", "graph"],
+    reference: str,
+    engines: tuple[EngineVerdict, ...],
+    accuracy: Accuracy | None,
+    seconds: Mapping[str, float],
+) -> Verdict:
+    """Return the verdict of a build on this machine; see its fields."""
+    return Verdict(
+        level=level,
+        reference=reference,
+        engines=engines,
+        accuracy=accuracy,
+        environment=environment(),
+        seconds=dict(seconds),
+    )
+
+
+def refuse_unexecuted(verdict: Verdict, accept: str | None, target: Target) -> None:
+    """Refuse to publish an engine that was not run, unless the user accepts what was verified instead.
+
+    Raises:
+        UnexecutedError: The verdict is of level ``graph``, and ``accept`` is not.
+    """
+    if verdict.level == "graph" and accept != "graph":
+        error = UnexecutedError(
+            f"the engine for {target} was compiled and cannot be run here: "
+            f"only its graph was verified against {verdict.reference}, on another runtime",
+            hint="--accept graph publishes it, at level graph",
+        )
+        error.verdict = verdict
+        raise error
+
+
 def score(metric: Metric, run: Any, *, eager: float | None = None) -> float:
     """Run the source's metric; an exception of its code surfaces as itself.
 
@@ -122,7 +158,7 @@ def engine_accuracy(
     """
     if metric is None or eager is None:
         return None
-    with load_unsealed(directory, contents, contents.engines[-1], threads=threads) as engine:
+    with load_unsealed(directory, contents, contents.runnable[-1], threads=threads) as engine:
         return compare_accuracy(metric, eager, engine.run)
 
 

@@ -26,6 +26,8 @@ _LOOKED_AT = 1000
 FLOOR_ULPS = 4
 FLOAT64_ULPS = 64
 FALLBACK_RTOL, FALLBACK_ATOL = 1e-5, 1e-6
+RELATIVE_RMS = {"fp16": 1e-2}
+"""By precision: how far an output may be from eager, as the RMS of the errors over that of eager's values."""
 LARGEST_ERROR = 1e-2
 """Eager further from float64 than this share of the output's size computes noise: no bound is derived."""
 _LOW_QUANTILE, _FILL_FACTOR = 0.1, 1e5
@@ -34,15 +36,21 @@ _EPS64 = float(np.finfo(np.float64).eps)
 
 @dataclasses.dataclass(frozen=True)
 class Tolerance:
-    """Bound of one output in one case: |engine - eager| <= atol + rtol * |eager|."""
+    """Bound of one output in one case: |engine - eager| <= atol + rtol * |eager|.
+
+    Of origin ``rms``: RMS(engine - eager) <= rtol * RMS(eager), over the output's regular entries; each of
+    the others within rtol of itself.
+    """
 
     atol: float
     rtol: float
-    origin: Literal["exact", "derived", "ulps", "fallback", "configured"]
+    origin: Literal["exact", "derived", "ulps", "fallback", "configured", "rms"]
 
 
-def configured(bounds: Mapping[str, Bound], signature: Signature) -> dict[str, Tolerance]:
-    """Return the tolerances that the user set, by output name.
+def configured(
+    bounds: Mapping[str, Bound], signature: Signature, precision: str = "fp32"
+) -> dict[str, Tolerance]:
+    """Return the tolerances that are not derived, by output name: the user's, and those of the precision.
 
     Raises:
         UsageError: A bound for an output that does not exist, or for one that must be exact.
@@ -59,7 +67,11 @@ def configured(bounds: Mapping[str, Bound], signature: Signature) -> dict[str, T
             raise UsageError(
                 f"the output '{name}' is {outputs[name].dtype} and compared exactly", slug="config"
             )
-    return {name: Tolerance(bound.atol, bound.rtol, "configured") for name, bound in bounds.items()}
+    found = {name: Tolerance(bound.atol, bound.rtol, "configured") for name, bound in bounds.items()}
+    if (limit := RELATIVE_RMS.get(precision)) is not None:
+        floating = (spec.name for spec in signature.outputs if spec.dtype.startswith("float"))
+        found = {**{name: Tolerance(0.0, limit, "rms") for name in floating}, **found}
+    return found
 
 
 @dataclasses.dataclass(frozen=True)

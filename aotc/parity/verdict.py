@@ -112,6 +112,11 @@ class PartsVerdict(_Frozen):
     accuracy: Accuracy | None = None
 
     @property
+    def level(self) -> Literal["executed", "graph"]:
+        """Return ``executed`` if the engine of every part ran."""
+        return "graph" if any(verdict.level == "graph" for verdict in self.parts.values()) else "executed"
+
+    @property
     def reference(self) -> str:
         """Return what the engines were compared with."""
         return next(iter(self.parts.values())).reference
@@ -140,6 +145,11 @@ def by_part(verdict: AnyVerdict) -> Mapping[str, Verdict]:
     return verdict.parts if isinstance(verdict, PartsVerdict) else {"": verdict}
 
 
-def accuracy_text(accuracy: Accuracy, reference: str) -> str:
-    """Return the source's own metric of reference and engine in one line."""
-    return f"accuracy: {reference} {accuracy.eager:.6g}, engine {accuracy.engine:.6g}"
+def ran(level: str) -> str:
+    """Return what was run at ``level``: the engine, or its graph on another runtime."""
+    return "engine" if level == "executed" else "graph"
+
+
+def accuracy_text(accuracy: Accuracy, reference: str, level: str = "executed") -> str:
+    """Return the source's own metric of the reference and of what was run in one line."""
+    return f"accuracy: {reference} {accuracy.eager:.6g}, {ran(level)} {accuracy.engine:.6g}"

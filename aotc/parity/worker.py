@@ -15,7 +15,7 @@ from aotc.runtime.unsealed import load_unsealed
 
 
 def check_engines(payload: dict[str, Any], progress: Progress) -> Any:
-    """Judge every engine file of an unsealed bundle.
+    """Judge every engine file of an unsealed bundle that ONNX Runtime runs.
 
     Args:
         payload: ``directory`` of the engine files, ``contents`` of the bundle to be, ``cases`` (the folder of
@@ -28,7 +28,7 @@ def check_engines(payload: dict[str, Any], progress: Progress) -> Any:
     contents = Contents.model_validate(payload["contents"])
     references = [Reference.model_validate(item) for item in payload["references"]]
     verdicts = []
-    for entry in contents.engines:
+    for entry in contents.runnable:
         with load_unsealed(Path(payload["directory"]), contents, entry, threads=payload["threads"]) as engine:
             cases = judge(
                 engine.run_flat,

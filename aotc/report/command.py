@@ -27,6 +27,8 @@ def build_command(given: str | None, options: Options, out: Path) -> str | None:
     if given is None:
         return None
     words = ["--target", options.target, "-o", shlex.quote(without_folders(str(out)))]
+    words += ["--precision", options.precision] if options.precision != Options().precision else []
+    words += ["--accept", options.accept] if options.accept else []
     if options.validate_passes != Options().validate_passes:
         words += ["--validate", options.validate_passes]
     for name in options.disable:

@@ -49,11 +49,12 @@ def summary(
     command: str, verdict: AnyVerdict | None, notes: Sequence[str] = (), error: AotcError | None = None
 ) -> str:
     """Return the Markdown of one command: the worst figures of each output, notes, and the error if any."""
-    blocks = [f"### {_text(command)}: {'failed' if error is not None else 'passed'}"]
+    level = ", at level graph" if verdict is not None and verdict.level == "graph" else ""
+    blocks = [f"### {_text(command)}: {'failed' if error is not None else 'passed'}{level}"]
     if verdict is not None:
         blocks.append(_table(verdict))
         if verdict.accuracy is not None:
-            blocks.append(accuracy_text(verdict.accuracy, verdict.reference))
+            blocks.append(accuracy_text(verdict.accuracy, verdict.reference, verdict.level))
     if notes:
         blocks.append("\n".join(f"- {_text(note)}" for note in notes))
     if error is not None:

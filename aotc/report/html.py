@@ -37,6 +37,7 @@ def render(report: Report) -> str:
         headline=_headline(verdict),
         report=report,
         contents=contents,
+        precision=contents.options.get("precision", "fp32"),
         verdict=verdict,
         digest=getattr(contents, "digest", None),
         outputs=summarise(verdict.engines),
@@ -63,6 +64,7 @@ def render_parts(report: PartsReport) -> str:
             for name, verdict in report.parts.items()
         },
         passed=all(verdict.passed for verdict in report.parts.values()) and _accurate(report.accuracy),
+        unexecuted=any(verdict.level == "graph" for verdict in report.parts.values()),
     )
 
 

@@ -17,6 +17,8 @@ class Relation(enum.Enum):
     """How the graph after a pass relates to the graph before it; each has its own check."""
 
     EQUAL = "equal"
+    WITHIN = "within"
+    """The same function within a budget: casting, quantising."""
 
 
 @dataclasses.dataclass(frozen=True)

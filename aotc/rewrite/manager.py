@@ -14,7 +14,7 @@ from aotc.errors import AotcError, InternalError
 from aotc.ir.scopes import describe
 from aotc.ir.text import to_text
 from aotc.ir.verify import verify
-from aotc.rewrite.contract import Context, Pass, PassResult, Refusal
+from aotc.rewrite.contract import Context, Pass, PassResult, Refusal, Relation
 from aotc.rewrite.regions import Region, restore
 
 Check = Callable[[ir.Model, Pass], None]
@@ -31,17 +31,21 @@ class Rejected:
 
 Validator = Callable[[ir.Model, ir.Model], Sequence[Rejected]]
 """Compares the regions that a pass rewrote, before and after, by running both."""
+Budget = Callable[[ir.Model, ir.Model, Pass], None]
+"""Compares the whole graph before and after a pass with what it may cost; raises VerdictError naming it."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Checks:
     """What is compared after a pass that changed the graph.
 
-    What ``regions`` rejects is put back as it was, and is a refusal of the pass. ``model`` ends the build
-    (``--validate each``).
+    What ``regions`` rejects of a pass that keeps the function is put back as it was, and is a refusal of the
+    pass; one that keeps it within a budget is judged by ``budget`` instead, which ends the build. So does
+    ``model`` (``--validate each``).
     """
 
     regions: Validator | None = None
+    budget: Budget | None = None
     model: Check | None = None
 
 
@@ -102,13 +106,16 @@ def run_passes(
     for index, current in enumerate(passes):
         start = time.perf_counter()
         interface = _interface(model)
-        before = model.clone() if checks.regions is not None else model
+        before = model.clone() if checks.regions or checks.budget else model
         result = _run_one(model, current, context)
         if result.modified:
             verify(model, after=str(current))
             if _interface(model) != interface:
                 raise InternalError(f"{current} changed the inputs or outputs of the graph")
-            if checks.regions is not None:
+            if current.relation is Relation.WITHIN:
+                if checks.budget is not None:
+                    checks.budget(before, model, current)
+            elif checks.regions is not None:
                 result = _validated(result, model, before, checks.regions)
         seconds = time.perf_counter() - start
         if result.modified and checks.model is not None:

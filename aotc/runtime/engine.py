@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Any
+from typing import Any, Literal
 
 from aotc.bundle import Description
 from aotc.errors import UsageError
 from aotc.runtime.arrays import Array, to_array
+from aotc.runtime.choose import TARGET
 from aotc.runtime.failures import runtime_failures
 from aotc.runtime.session import failed_run
 from aotc.runtime.stream import Session
@@ -43,6 +44,11 @@ class Engine:
         self._loaded: tuple[Any, Mapping[str, memoryview]] | None = (session, weights)
         self._assets = dict(assets or {})
         self._outputs = [spec.name for spec in self.signature.outputs]
+
+    @property
+    def level(self) -> Literal["executed", "graph"]:
+        """Return what a check of this says of the bundle: that its engine ran, or only its graph."""
+        return "executed" if self.description.target == TARGET else "graph"
 
     @property
     def signature(self) -> Signature:

@@ -6,15 +6,22 @@ import contextlib
 import os
 
 from aotc import optional
-from aotc.bundle import ASSETS, Description, OpenBundle, OpenParts, Requirements, open_any, read_checked
+from aotc.bundle import (
+    ASSETS,
+    Description,
+    EngineEntry,
+    OpenBundle,
+    OpenParts,
+    Requirements,
+    open_any,
+    read_checked,
+)
 from aotc.errors import CompatibilityError, UsageError
-from aotc.runtime.choose import choose
+from aotc.runtime.choose import TARGET, choose, other_runtime
 from aotc.runtime.cpu import cpu_flags
 from aotc.runtime.engine import Engine
 from aotc.runtime.parts import Engines
 from aotc.runtime.session import check_interface, create_session
-
-TARGET = "ort-cpu"
 
 
 def load(
@@ -55,11 +62,28 @@ def load_opened(bundle: OpenBundle, *, threads: int | None = None, allow_unexecu
     if threads is not None and (isinstance(threads, bool) or threads < 1):
         raise UsageError(f"threads must be 1 or more, not {threads!r}", slug="threads")
     description = bundle.description
-    if description.target != TARGET:
-        raise CompatibilityError(f"the bundle is for {description.target}; this runtime runs {TARGET}")
     if not allow_unexecuted:
         _check_executed(bundle.path, description)
-    entry, selection = choose(description, requirements_here())
+    return _engine(bundle, *choose(description, requirements_here()), threads)
+
+
+def load_for_check(bundle: OpenBundle, *, threads: int | None = None) -> Engine:
+    """Load what this machine can run of a bundle: its engine, or else the graph that the engine was made of.
+
+    ``engine.level`` says which.
+
+    Raises:
+        AotcError: As :func:`load`, but for an engine that was never run.
+    """
+    description = bundle.description
+    if description.target == TARGET:
+        return load_opened(bundle, threads=threads, allow_unexecuted=True)
+    graph = description.runnable[-1]
+    return _engine(bundle, graph, f"the graph; the engine for {description.target} is not run here", threads)
+
+
+def _engine(bundle: OpenBundle, entry: EngineEntry, selection: str, threads: int | None) -> Engine:
+    description = bundle.description
     weights = {name: bundle.buffer(name) for name in sorted({tensor.file for tensor in entry.tensors})}
     session = create_session(bundle.buffer(entry.file), weights, threads=threads)
     check_interface(session, description.signature)
@@ -85,5 +109,6 @@ def _check_executed(directory: str | os.PathLike[str], description: Description)
     if checked is None or not checked.vouches_for(description.digest):
         raise CompatibilityError(
             "the engine of this bundle was never run: only its graph was verified",
-            hint=f"aotc check {os.fspath(directory)}, on a machine with the device; or allow_unexecuted=True",
+            hint=other_runtime(description)
+            or f"aotc check {os.fspath(directory)}, on a machine with the device; or allow_unexecuted=True",
         )

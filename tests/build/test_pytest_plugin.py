@@ -177,7 +177,10 @@ def test_an_unknown_target_fails_and_is_not_skipped(project: Path) -> None:
     (project / "test_it.py").write_text(text)
     done = run(project)
     assert "1 failed" in done.stdout
-    assert "error[config]: option 'target': Input should be 'ort-cpu'" in done.stdout
+    assert (
+        "error[config]: option 'target': there is no target 'ort-cup'; targets: ort-cpu, tensorrt-rtx"
+        in done.stdout
+    )
 
 
 def test_hostile_names_steer_neither_terminal_nor_xml(project: Path) -> None:

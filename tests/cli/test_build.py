@@ -28,7 +28,20 @@ def test_prints_the_verdict_on_stdout_and_the_stages_on_stderr(tiny: Path) -> No
 
 
 def test_every_option(cli, folder: Path) -> None:
-    options = ["--target", "ort-cpu", "--threads", "1", "--validate", "each", "--seed", "3"]
+    options = [
+        "--target",
+        "ort-cpu",
+        "--precision",
+        "fp32",
+        "--accept",
+        "graph",
+        "--threads",
+        "1",
+        "--validate",
+        "each",
+        "--seed",
+        "3",
+    ]
     options += ["--disable", "fold-batch-norm", "--disable", "share-duplicates", "--dump-dir", "dump"]
     done = cli("build", "model.py", "-o", "out/bundle", *options, "--json")
     assert done.code == 0, done.err
@@ -39,7 +52,7 @@ def test_every_option(cli, folder: Path) -> None:
     assert document["digest"] == description["digest"]
     recorded = {"disable": ["fold-batch-norm", "share-duplicates"], "seed": 3, "validate": "each"}
     trust = {"trust_remote_code": False, "trust_source": False}
-    assert description["options"] == {**recorded, **trust, "tolerance": {}}
+    assert description["options"] == {**recorded, **trust, "precision": "fp32", "tolerance": {}}
     ran = {entry["name"].partition("{")[0] for entry in description["passes"]}
     assert "fold-constants" in ran
     assert not {"fold-batch-norm", "share-duplicates"} & ran

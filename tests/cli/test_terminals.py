@@ -185,11 +185,11 @@ def test_every_listing_is_text_or_one_document(cli, folder: Path, args: list[str
 
 
 def test_passes_are_listed_in_their_order(cli, folder: Path) -> None:
-    from aotc.pipeline import LOWER, OPTIMISE, RAISE
+    from aotc.pipeline import CAST, LOWER, OPTIMISE, RAISE
 
     document = cli("passes", "--json").document("passes")
     assert [entry["text"] for entry in document["passes"]] == [
-        str(each) for each in (*RAISE, *OPTIMISE, *LOWER["ort-cpu"])
+        str(each) for passes in (RAISE, OPTIMISE, *LOWER.values(), *CAST.values()) for each in passes
     ]
     (one,) = cli("passes", "fold-batch-norm", "--json").document("passes")["passes"]
     assert set(one["sections"]) == {"Rewrites", "Requires", "Refuses when", "Numerics"}
@@ -214,7 +214,7 @@ def test_doctor_says_what_to_install(cli, folder: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(importlib.metadata, "version", version)
     done = cli("doctor")
     assert done.code == 0
-    assert "target ort-cpu: not available\n" in done.out
+    assert 'target ort-cpu: not available; pip install "aotc[cpu]"\n' in done.out
     assert 'problem: cannot load and run bundles: onnxruntime missing; pip install "aotc[cpu]"\n' in done.out
     fix = 'pip install torch==2.13.0, then pip install "aotc[build]"'
     assert f"problem: cannot build bundles: onnxscript missing; {fix}\n" in done.out

@@ -21,6 +21,7 @@ EXIT_CODES = {
     "ParityError": 1,
     "RefusedError": 3,
     "StorageError": 74,
+    "UnexecutedError": 5,
     "UsageError": 2,
     "VerdictError": 1,
 }

@@ -6,8 +6,10 @@ import json
 from pathlib import Path
 
 import numpy as np
+from rtx import as_rtx_bundle, graph_of
 
 import aotc
+from aotc.backends.tensorrt_rtx.traps import refuse_traps
 from aotc.bundle import Contents, EngineEntry, FileEntry, seal
 from error_cases.registry import build, case, command, net
 
@@ -109,6 +111,42 @@ def a_number_that_json_does_not_have() -> None:
             files={"model.onnx": FileEntry(size=1, sha256="0" * 64)},
         )
     )
+
+
+@case("UnexecutedError", "unexecuted")
+def a_check_of_an_engine_that_is_not_run_here() -> None:
+    as_rtx_bundle(Path("bundle"), Path("device"))
+    command("check", "device")
+
+
+@case("CompatibilityError", "compatibility")
+def an_engine_that_was_never_run() -> None:
+    as_rtx_bundle(Path("bundle"), Path("device"))
+    aotc.load("device")
+
+
+@case("CompatibilityError", "compatibility")
+def an_engine_of_another_target() -> None:
+    as_rtx_bundle(Path("bundle"), Path("device"))
+    aotc.load("device", allow_unexecuted=True)
+
+
+@case("RefusedError", "tensorrt-rtx")
+def an_operator_that_tensorrt_takes_for_another() -> None:
+    refuse_traps(graph_of("g (float[2] x) => (float[2] y) { y = my.Relu (x) }"))
+
+
+@case("UsageError", "config")
+def an_architecture_that_tensorrt_does_not_know() -> None:
+    command("build", "model.py", "--target", "tensorrt-rtx:sm_90", "-o", "out")
+
+
+@case("UsageError", "bisect")
+def a_search_in_an_engine_for_a_device() -> None:
+    as_rtx_bundle(Path("bundle"), Path("device"))
+    text = Path("model.py").read_text().replace("manual_seed(0)", "manual_seed(2)")
+    Path("other.py").write_text(text)
+    command("check", "device", "other.py", "--bisect")
 
 
 @case("InputError", "run")

@@ -10,7 +10,16 @@ import pytest
 import rfc8785
 from pydantic import ValidationError
 
-from aotc.bundle import Contents, EngineEntry, FileEntry, Requirements, TensorEntry, open_bundle, seal
+from aotc.bundle import (
+    Contents,
+    DeviceRequirements,
+    EngineEntry,
+    FileEntry,
+    Requirements,
+    TensorEntry,
+    open_bundle,
+    seal,
+)
 from aotc.bundle.schema import SCHEMA_FILE, schema_text
 from aotc.errors import RefusedError
 
@@ -62,6 +71,7 @@ def test_a_number_that_json_cannot_carry_is_refused(contents: Make, value: float
 
 
 REQUIRES = Requirements(onnxruntime="1.32.0", cpu_flags=("avx", "avx2"))
+DEVICE = DeviceRequirements(tensorrt_rtx="1.7.1.116", architectures=("sm_86",))
 
 
 def tensor(name: str = "w", file: str = "weights", offset: int = 0) -> TensorEntry:
@@ -85,8 +95,14 @@ def engine(**fields: object) -> EngineEntry:
         (lambda c: c(engines=(engine(tensors=(tensor(file="x"),)),)), "the file 'x' of tensor 'w' is not"),
         (lambda c: engine(tensors=(tensor("b"), tensor("a"))), "tensors must be sorted by name"),
         (lambda c: engine(tensors=(tensor("a"), tensor("a"))), "without duplicates"),
-        (lambda c: engine(kind="ort-optimised"), "'requires' if and only if it is ort-optimised"),
-        (lambda c: engine(requires=REQUIRES), "'requires' if and only if it is ort-optimised"),
+        (lambda c: engine(kind="ort-optimised"), "an engine has the 'requires' of its kind"),
+        (lambda c: engine(requires=REQUIRES), "an engine has the 'requires' of its kind"),
+        (
+            lambda c: engine(kind="tensorrt-rtx", requires=REQUIRES),
+            "an engine has the 'requires' of its kind",
+        ),
+        (lambda c: engine(kind="ort-optimised", requires=DEVICE), "an engine has the 'requires' of its kind"),
+        (lambda c: DeviceRequirements(tensorrt_rtx="1.7", architectures=()), "at least 1 item"),
         (lambda c: Requirements(onnxruntime="1", cpu_flags=("b", "a")), "cpu_flags must be sorted"),
         (lambda c: c(beside={"weights": ENTRY}), "'weights' is listed under files and beside"),
         (lambda c: c(beside={}), "the golden outputs 'golden/0.outputs.npz' are not listed under beside"),

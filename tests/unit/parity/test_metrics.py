@@ -163,3 +163,36 @@ def test_huge_values_are_json_too(largest: float) -> None:
     got = np.array([[largest, -largest], [largest, largest]])
     text = figures(got, -got, EXACT).model_dump_json()
     assert OutputFigures.model_validate_json(text).ratio == float(np.finfo(np.float64).max)
+
+
+RMS = Tolerance(0.0, 0.01, "rms")
+
+
+def test_relative_rms_by_hand() -> None:
+    eager = np.array([3.0, 4.0], np.float32)  # RMS 5 / sqrt(2)
+    found = figures(eager + np.float32([0.0, 0.04]), eager, RMS)
+    assert found.ratio == pytest.approx(0.04 / 5 / 0.01, rel=1e-5)
+    assert found.passed
+    assert found.bound == "0.01 rel RMS"
+    wrong = figures(eager + np.float32([0.0, 0.06]), eager, RMS)
+    assert not wrong.passed
+    assert wrong.reason == "relative RMS error 0.012 is 1.2 times the bound"
+
+
+def test_a_fill_value_does_not_hide_the_rest_from_the_rms() -> None:
+    eager = np.array([1.0, 2.0, 3.0, -1e9], np.float32)
+    got = eager.copy()
+    got[0] = 2.0
+    assert not figures(got, eager, RMS).passed
+    got = eager.copy()
+    got[3] = -1.1e9
+    assert not figures(got, eager, RMS).passed
+    got[3] = -1.001e9
+    assert figures(got, eager, RMS).passed
+
+
+def test_rms_of_zeros_and_of_nothing() -> None:
+    assert figures(np.zeros(3, np.float32), np.zeros(3, np.float32), RMS).passed
+    assert not figures(np.float32([0, 0, 1e-20]), np.zeros(3, np.float32), RMS).passed
+    assert figures(np.zeros((0, 2), np.float32), np.zeros((0, 2), np.float32), RMS).passed
+    assert not figures(np.float32([np.inf, 1]), np.float32([1, 1]), RMS).passed

@@ -144,3 +144,19 @@ def test_a_float64_fill_value_is_compared_relative_to_itself() -> None:
     found = derive(filled, None)
     assert found.atol == 64 * float(np.spacing(1.0))
     assert found.rtol == 64 * np.finfo(np.float64).eps
+
+
+def test_fp16_gives_every_floating_output_a_relative_rms() -> None:
+    specs = tuple(
+        TensorSpec(name=n, dtype=d, shape=(2,))
+        for n, d in (("a", "float32"), ("b", "int64"), ("c", "float32"))
+    )
+    signature = Signature(
+        arguments=(),
+        inputs=(),
+        outputs=specs,
+        result=Sequence(kind="tuple", items=tuple(TensorLeaf(name=s.name) for s in specs)),
+    )
+    found = configured({"c": Bound(atol=0.5)}, signature, "fp16")
+    assert found == {"a": Tolerance(0.0, 0.01, "rms"), "c": Tolerance(0.5, 0.0, "configured")}
+    assert configured({}, signature) == {}

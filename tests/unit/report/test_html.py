@@ -95,7 +95,7 @@ def test_what_it_shows() -> None:
     text = " ".join(Page(render(report())).text.split())
     for shown in (
         "Verified against eager",
-        "target ort-cpu, level executed",
+        "target ort-cpu, fp32, level executed",
         "0.25 worst error, of its bound",
         "3 → 2 operators, before and after passes",
         "Conv 2 → 1, Relu 1",

@@ -11,7 +11,18 @@ from aotc.errors import InternalError, RefusedError, VerdictError
 from aotc.ir.scopes import SCOPES, STACK
 from aotc.ir.text import from_text
 from aotc.oracle import Oracle
-from aotc.rewrite import Checks, Context, DumpObserver, Pass, PassRecord, PassResult, Refusal, run_passes
+from aotc.rewrite import (
+    Checks,
+    Context,
+    DumpObserver,
+    Pass,
+    PassRecord,
+    PassResult,
+    Refusal,
+    Relation,
+    run_passes,
+)
+from aotc.rewrite.manager import Rejected
 
 CONTEXT = Context(oracle=Oracle())
 HEADER = '<ir_version: 10, opset_import: ["" : 24]>\n'
@@ -125,6 +136,33 @@ def test_check_sees_each_changed_model_and_its_verdict_propagates() -> None:
         )
     assert [operators for _, operators in seen] == [["Relu", "Neg", "Exp"], ["Relu", "Sin", "Exp"]]
     assert len(log) == 2
+
+
+@dataclasses.dataclass(frozen=True)
+class Round(Rename):
+    """Rename within a budget."""
+
+    relation = Relation.WITHIN
+
+
+def test_a_pass_within_a_budget_is_judged_by_the_budget_and_no_other_by_it() -> None:
+    compared: list[str] = []
+
+    def regions(before: ir.Model, after: ir.Model) -> list[Rejected]:
+        compared.append(f"regions {before.graph.node(-1).op_type} {after.graph.node(-1).op_type}")
+        return []
+
+    def budget(before: ir.Model, after: ir.Model, current: Pass) -> None:
+        compared.append(f"budget {before.graph.node(-1).op_type} {after.graph.node(-1).op_type}")
+        if current == Round("Exp", "Cos"):
+            raise VerdictError(f"{current} costs too much")
+
+    checks = Checks(regions=regions, budget=budget)
+    passes = [Rename("Abs", "Sin"), Round("Sin", "Exp"), Round("Sin", "Exp")]
+    run_passes(from_text(CHAIN), passes, CONTEXT, checks=checks)
+    assert compared == ["regions Abs Sin", "budget Sin Exp"]
+    with pytest.raises(VerdictError, match=r"round\{old='Exp',new='Cos'\} costs too much"):
+        run_passes(from_text(CHAIN), [Rename("Abs", "Exp"), Round("Exp", "Cos")], CONTEXT, checks=checks)
 
 
 def test_observers_are_called_in_order_after_every_pass() -> None:
