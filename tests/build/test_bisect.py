@@ -181,7 +181,7 @@ FAULTS: list[tuple[str, str, Callable[[ir.Graph], ir.Node]]] = [
     ("ResNet", "no relu", instead("Relu", "Identity")),
     ("ResNet", "pads", attribute("MaxPool", pads=[0, 0, 2, 2])),
     ("Mixtral", "softmax axis", attribute("Softmax", axis=0)),
-    ("decoder", "scores swapped", swap("Div")),
+    ("decoder", "attention scale", attribute("Attention", scale=0.4)),
     ("decoder", "gelu", attribute("Gelu", approximate="tanh")),
     ("cnn", "pads", attribute("MaxPool", pads=[0, 0, 2, 2])),
     ("audio", "tanh", instead("Tanh", "Sigmoid")),
