@@ -140,17 +140,6 @@ def node_of(graph: ir.Graph, op: str) -> ir.Node:
     return [node for node in graph if node.op_type == op][-1]
 
 
-def swap(op: str) -> Callable[[ir.Graph], ir.Node]:
-    def edit(graph: ir.Graph) -> ir.Node:
-        node = node_of(graph, op)
-        first, second = node.inputs[0], node.inputs[1]
-        node.replace_input_with(0, second)
-        node.replace_input_with(1, first)
-        return node
-
-    return edit
-
-
 def attribute(op: str, **values: Any) -> Callable[[ir.Graph], ir.Node]:
     def edit(graph: ir.Graph) -> ir.Node:
         node = node_of(graph, op)
