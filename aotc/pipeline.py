@@ -13,7 +13,13 @@ from pathlib import Path
 
 from aotc_passes import PASSES
 from aotc_passes.lower_ort import ExactIntegerSum, ExpandAttentionMask, MishByExp, QuickGelu, StableGroupNorm
-from aotc_passes.optimise import EliminateDeadCode, FoldBatchNorm, FoldConstants, ShareDuplicates
+from aotc_passes.optimise import (
+    EliminateDeadCode,
+    FoldBatchNorm,
+    FoldConstants,
+    ShareDuplicates,
+    SimplifyReshape,
+)
 from aotc_passes.quantise import CastToFp16
 from aotc_passes.raise_ import RaiseActivations, RaiseAttention, RaiseNormalisations, RaiseRotaryEmbeddings
 
@@ -53,6 +59,7 @@ RAISE: tuple[Pass, ...] = (
 )
 OPTIMISE: tuple[Pass, ...] = (
     FoldBatchNorm(),
+    SimplifyReshape(),
     ShareDuplicates(),
     EliminateDeadCode(),
 )

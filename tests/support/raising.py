@@ -40,7 +40,7 @@ of the exporter as the standard operator and four were raised to it; what was re
 below. Written by `python tests/support/raising.py`, from the models of
 [architectures.md](architectures.md) and the ONNX files of other producers that the samples use.
 
-| model | attention | {kinds} | refused |
+| model | spelled | {kinds} | refused |
 |---|---|{rule}---|
 """
 

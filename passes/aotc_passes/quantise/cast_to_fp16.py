@@ -123,6 +123,7 @@ class _Casting:
         node.name = f"node_{node.outputs[0].name}"
         producer = value.producer()
         if producer is None:
+            inherit(node, [use.node for use in value.uses() if use.node is not node])
             self._graph.insert_before(self._graph[0], node)
         else:
             inherit(node, [producer])
