@@ -95,7 +95,9 @@ def observers(options: Options) -> list[Observer]:
     """Return what watches the passes: the dump of graphs, and what the graph must have before lowering."""
     watch: list[Observer] = [DumpObserver(options.dump_dir)] if options.dump_dir else []
     canonical = len(_enabled(RAISE + OPTIMISE, options))
-    return watch + ([Expectation(options.expect_fused, canonical - 1)] if options.expect_fused else [])
+    return watch + (
+        [Expectation(options.expect_fused, max(canonical - 1, 0))] if options.expect_fused else []
+    )
 
 
 def build(

@@ -15,7 +15,7 @@ UNKNOWN: Interval = (-math.inf, math.inf)
 _DEPTH = 32
 _SOME_OF_FIRST = {
     *("Identity", "Unsqueeze", "Squeeze", "Reshape", "Flatten", "Expand", "Tile", "Transpose", "Slice"),
-    *("Gather", "GatherElements", "GatherND", "ReduceMax", "ReduceMin", "Cast"),
+    *("Gather", "GatherElements", "GatherND", "ReduceMax", "ReduceMin"),
 }
 _TRUTHS = {
     *("Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual"),
@@ -85,7 +85,7 @@ def _of_node(node: ir.Node, depth: int) -> Interval:
         pick = max if node.op_type == "Max" else min
         return pick(low for low, _ in parts), pick(high for _, high in parts)
     if node.op_type == "Clip":
-        return _clipped(of(0), of(1), of(2))
+        return _clipped(node, depth)
     if (unary := _UNARY.get(node.op_type)) is not None:
         return unary(of(0))
     if (binary := _BINARY.get(node.op_type)) is not None:
@@ -97,9 +97,24 @@ def _union(a: Interval, b: Interval) -> Interval:
     return min(a[0], b[0]), max(a[1], b[1])
 
 
-def _clipped(x: Interval, low: Interval, high: Interval) -> Interval:
-    """A bound that is absent is unknown, and changes nothing."""
-    return max(x[0], low[0]), min(x[1], high[1])
+def _clipped(node: ir.Node, depth: int) -> Interval:
+    """Return the bounds of a Clip. A limit that is not known may be anything, one that is absent is none."""
+    low, high = (-math.inf, -math.inf), (math.inf, math.inf)
+    x, *limits = node.inputs
+    if len(limits) > 0 and limits[0] is not None:
+        low = _interval(limits[0], depth)
+    if len(limits) > 1 and limits[1] is not None:
+        high = _interval(limits[1], depth)
+    below, above = _interval(x, depth)
+    return min(max(below, low[0]), high[0]), min(max(above, low[1]), high[1])
+
+
+def _rounded(x: Interval) -> Interval:
+    """Return the numbers that ``x`` may become in another type, where fractions may be cut off."""
+    low, high = x
+    return (math.floor(low) if math.isfinite(low) else low), (
+        math.ceil(high) if math.isfinite(high) else high
+    )
 
 
 def _sum(a: Interval, b: Interval) -> Interval:
@@ -118,6 +133,7 @@ def _negated(a: Interval) -> Interval:
 
 
 _UNARY: dict[str, Callable[[Interval], Interval]] = {
+    "Cast": _rounded,
     "Neg": _negated,
     "Abs": lambda a: (0.0, max(abs(a[0]), abs(a[1]))),
     "Sigmoid": lambda _: (0.0, 1.0),

@@ -22,6 +22,8 @@ _MOST_NODES = 200
 _LARGEST = 2050
 """Masks with numbers above are not evaluated: the square of it is what one evaluation costs."""
 _MOST_ENTRIES = 2**24
+_MOST_SIZES = 100
+_NO_SIZE = 10**6
 _SMALL = (1, 2, 3, 7)
 
 
@@ -29,7 +31,8 @@ def evaluated(value: ir.Value, model: ir.Model, oracle: Oracle) -> list[Array] |
     """Return ``value`` at many sizes; None if it depends on more than sizes, or would be too large.
 
     The sizes of its last two axes are small ones, and those around every number in the operators that compute
-    it and every size of their constants: where a mask made of comparisons can change its form.
+    it, sums and products of two of them, and every size of their constants: where a mask made of comparisons
+    can change its form.
     """
     if (tensor := constant(value)) is not None:
         return [np.asarray(tensor.numpy())]
@@ -38,7 +41,7 @@ def evaluated(value: ir.Value, model: ir.Model, oracle: Oracle) -> list[Array] |
         return None
     shapes, constants = found
     around = _around(constants)
-    if around is None:
+    if around is None or len(around) > _MOST_SIZES:
         return None
     model = part(model, [str(each.name) for each in shapes], [str(value.name)])
     results = []
@@ -87,18 +90,23 @@ def _cone(end: ir.Value, graph: ir.Graph) -> tuple[list[ir.Value], list[ir.Tenso
 
 
 def _around(constants: list[ir.TensorProtocol]) -> set[int] | None:
-    """Return the sizes next to all numbers in ``constants``; None if one is too large."""
+    """Return the sizes next to all numbers in ``constants``; None if one is too large.
+
+    Also next to the sum and the product of any two: a block of 64 may be compared with another 64 before it.
+    """
+    axes = {int(size) for tensor in constants for size in tensor.shape.numpy()}
     numbers: set[int] = set()
     for tensor in constants:
-        numbers.update(int(size) for size in tensor.shape.numpy())
-        if tensor.dtype != ir.DataType.STRING and tensor.size <= 8:
-            numbers.update(int(abs(each)) for each in tensor.numpy().reshape(-1) if np.isfinite(each))
-    numbers = {number for number in numbers if number < 2**31 - 1}  # more means "to the end"
-    if any(number > _LARGEST for number in numbers if number < 10**6):
+        if tensor.dtype != ir.DataType.STRING:
+            array = np.abs(np.asarray(tensor.numpy()).astype(np.float64))
+            numbers.update(int(number) for number in np.unique(array[np.isfinite(array)].astype(np.int64)))
+    # What is left out here is no size: a fill of masked scores, or "to the end" of a Slice.
+    numbers = {number for number in numbers if 2 <= number < _NO_SIZE}
+    pairs = itertools.combinations_with_replacement(sorted(numbers), 2) if len(numbers) <= _MOST_SIZES else ()
+    numbers |= axes.union(*({a + b, a * b} for a, b in pairs))
+    if any(number > _LARGEST for number in numbers) or len(numbers) > _MOST_SIZES:
         return None
-    return {
-        near for number in numbers if 2 <= number <= _LARGEST for near in (number - 1, number, number + 1)
-    }
+    return {near for number in numbers if number >= 2 for near in (number - 1, number, number + 1)}
 
 
 def _assignments(value: ir.Value, shapes: list[ir.Value], sizes: list[int]) -> Iterator[Mapping[str, int]]:
