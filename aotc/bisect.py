@@ -122,10 +122,12 @@ def bisect(
 
 def _refuse_casts(options: Options, bundle: OpenBundle | None) -> None:
     """Refuse what a search cannot judge: values in float16, and graphs that were lowered for a device."""
-    target, precision = options.target, options.precision
+    target, precision = options.target, str(options.precision)
     if bundle is not None:
-        target = bundle.description.target
-        precision = bundle.description.options.get("precision", "fp32")  # type: ignore[assignment]
+        target, precision = (
+            bundle.description.target,
+            str(bundle.description.options.get("precision", "fp32")),
+        )
     if (target, precision) != ("ort-cpu", "fp32"):
         raise UsageError(
             f"a search compares with the bounds of fp32 on ort-cpu, and this is {precision} for {target}",

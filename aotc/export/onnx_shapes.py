@@ -119,12 +119,13 @@ def _adopt(
     value: ir.Value, shape: list[Size | None], runs: list[tuple[Mapping[str, int], list[int]]]
 ) -> None:
     """Take the dims of ``shape`` that hold in all ``runs`` where ``value`` has none."""
+    several = len({tuple(sizes.items()) for sizes, _ in runs}) > 1
     before = list(value.shape) if value.shape is not None else [None] * len(shape)
     if len(before) != len(shape) or not runs or any(len(measured) != len(shape) for _, measured in runs):
         return
     labels: list[int | str | None] = []
     for axis, (old, new) in enumerate(zip(before, shape, strict=True)):
-        believed = new is not None and (len(runs) > 1 or not isinstance(new, int))
+        believed = new is not None and (several or not isinstance(new, int))
         holds = believed and all(_size(new or 0, sizes) == measured[axis] for sizes, measured in runs)
         kept = old if isinstance(old, int) or old is None else old.value
         labels.append(new if holds and not isinstance(old, int) else kept)

@@ -30,7 +30,7 @@ class QuickGelu(Pass):
 
     Numerics:
         Both are ``x * sigmoid(alpha * x)``. ONNX Runtime has no kernel for Swish and runs its definition, in
-        three steps that take up to twice as long.
+        three steps.
     """
 
     @override

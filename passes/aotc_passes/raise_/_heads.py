@@ -56,9 +56,7 @@ class Heads:
     factor: float
     kind: str
 
-    def restore(
-        self, build: Builder, attended: ir.Value, axes: Sequence[str], shape: ir.Shape | None
-    ) -> ir.Value:
+    def restore(self, build: Builder, attended: ir.Value, axes: Sequence[str]) -> ir.Value:
         """Give the result of Attention the axes, in the order, that the product with the values had."""
         assert attended.shape is not None
         rank = len(axes)
@@ -69,12 +67,8 @@ class Heads:
         elif rank == 3:
             attended = reshaped(build, attended, [-1], 2)
         elif rank == 5:
-            assert shape is not None
-            sizes = [shape[axes.index(name)] for name in ("0", "1", "2")]
-            if self.batch == "grouped":
-                assert isinstance(sizes[1], int)
-                assert isinstance(sizes[2], int)
-                attended = reshaped(build, attended, sizes[1:], 2, keep=1)
+            groups = [self.queries.operand.dim(name) for name in ("1", "2")]
+            attended = reshaped(build, attended, groups, 2, keep=1)
         return _ordered(build, Operand(attended, names), tuple(axes))
 
 
@@ -180,26 +174,21 @@ def _agreed(forms: tuple[Form, Form, Form], batch: str, factor: float) -> Heads 
     if not (same_dim(batches[0], batches[1]) and same_dim(batches[1], batches[2])):
         return f"queries, keys and values have the batch sizes {', '.join(map(str, batches))}"
     counts = [queries.joined[2] if queries.joined else q.dim("1"), k.dim("1"), v.dim("1")]
-    kind = _kind(counts) if batch != "new" else _Kind("")
-    return kind if isinstance(kind, str) else Heads(queries, keys, values, batch, factor, kind.text)
+    if batch != "new" and (reason := _why_not_shared(*counts)):
+        return reason
+    shared = batch != "new" and not same_dim(counts[0], counts[1])
+    kind = f"{counts[0]} heads share {counts[1]} of keys" if shared else ""
+    return Heads(queries, keys, values, batch, factor, kind)
 
 
-@dataclasses.dataclass(frozen=True)
-class _Kind:
-    """How queries share heads of keys and values, in words; empty if each has its own."""
-
-    text: str
-
-
-def _kind(heads: Sequence[Dim]) -> _Kind | str:
-    """Return how the heads of queries, keys and values go together, or why they do not."""
-    queries, keys, values = heads
+def _why_not_shared(queries: Dim, keys: Dim, values: Dim) -> str | None:
+    """Return why heads of so many queries cannot share those of keys and values."""
     if not same_dim(keys, values):
         return f"keys and values have {keys} and {values} heads"
-    if same_dim(queries, keys):
-        return _Kind("")
-    if isinstance(queries, int) and isinstance(keys, int) and queries % keys == 0:
-        return _Kind(f"{queries} heads share {keys} of keys")
+    if same_dim(queries, keys) or (
+        isinstance(queries, int) and isinstance(keys, int) and queries % keys == 0
+    ):
+        return None
     return f"queries and keys have {queries} and {keys} heads"
 
 

@@ -38,7 +38,6 @@ class Product:
     left: Operand
     right: Operand
     axes: tuple[str, ...]
-    factor: float = 1.0
 
 
 def product_of(node: ir.Node, rows: str = "n", shared: str = "d", columns: str = "m") -> Product | None:

@@ -123,7 +123,7 @@ def _why_not_mine(value: ir.Value) -> str | None:
 
 
 def _ended(product: Product, step: _Step) -> Scores | str:
-    factor = step.factor * product.factor
+    factor = step.factor
     if not (math.isfinite(factor) and factor > 0):
         return f"the scores are scaled by {factor:g}"
     if step.softcap < 0:

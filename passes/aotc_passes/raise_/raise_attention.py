@@ -26,7 +26,7 @@ class RaiseAttention(Pass):
     """Turn a softmax between two products into Attention.
 
     Rewrites:
-        ``softmax(scale * Q K^T + mask) V`` as MatMul or Einsum, with any number of batch axes, the scale
+        ``softmax(scale * Q K^T + mask) V`` as MatMul or Einsum, with none to three batch axes, the scale
         before or after the product or split over its operands, masks that are added or chosen with Where, a
         softcap, heads that are repeated for grouped queries (the repetition is left out). A mask that
         depends on sizes alone is evaluated, at small sizes and around every number that it is computed with:
@@ -44,7 +44,8 @@ class RaiseAttention(Pass):
 
     Numerics:
         Scaling is applied elsewhere and differs by rounding. Scores are taken to stay above -1e9: masked by
-        a number that low, they are taken to count for nothing.
+        a number that low, they are taken to count for nothing. Scores of NaN give NaN, also where a guard
+        that is spelled with IsNaN would give 0.
     """
 
     @override
@@ -167,7 +168,7 @@ def _raise(site: _Site, model: ir.Model, context: Context, names: Names) -> str 
         return _refusal(mask, site.softmax)
     line = _line(site, heads, mask)
     attended = _attention(build, heads, mask, site.scores)
-    replacement = heads.restore(build, attended, site.values.axes, result.shape)
+    replacement = heads.restore(build, attended, site.values.axes)
     take_over(replacement, result)
     discard(site.values.node)
     return line
